@@ -49,11 +49,11 @@ from rowbus.log.log import AsyncLog, Log
 from rowbus.log.migrations import capture_sql, log_grant_sql, log_sql, release_sql
 from rowbus.log.ticker.ticker import Ticker
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.bodies.dotnet_xml.serializer import Xml
+from rowbus.messages.bodies.dotnet_xml import Xml
 from rowbus.messages.bodies.json_bodies import Json
 from rowbus.messages.bodies.messagepack import MessagePack
-from rowbus.messages.bodies.open_enum import OpenEnum
 from rowbus.messages.bodies.serializer import Serializer
+from rowbus.messages.bodies.shape import OpenEnum
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import command, declare, event, message
 from rowbus.messages.mutators import Mutator

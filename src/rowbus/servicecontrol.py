@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
 
-from rowbus.messages.bodies.open_enum import OpenEnum
+from rowbus.messages.bodies.shape import OpenEnum
 from rowbus.messages.message_types import event
 
 __all__ = [

@@ -11,7 +11,7 @@ import pytest
 import rowbus
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header, decode_headers
-from rowbus.messages.wire_names import enclosed_types
+from rowbus.messages.message_names import enclosed_types
 from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.queues.postgresql import QueueTable

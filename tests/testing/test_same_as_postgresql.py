@@ -12,7 +12,7 @@ import pytest
 
 from rowbus import Context, Endpoint, SyncContext, command, message
 from rowbus.messages.headers import Header, parse_enclosed_types
-from rowbus.messages.wire_names import enclosed_types
+from rowbus.messages.message_names import enclosed_types
 from tests.testing.transports import Transport
 
 pytestmark = pytest.mark.one_version

@@ -22,7 +22,7 @@ from rowbus.database.locks.holders import find_holders_now
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.messages.headers import Header
-from rowbus.messages.reading import read_headers, short_type
+from rowbus.messages.message import read_headers, short_type
 from rowbus.transport.delayed.installer import create_delayed
 from rowbus.transport.delayed.policy import route
 from rowbus.transport.delayed.standalone_mover import DelayedMover

@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from psycopg import sql
 
 from rowbus.errors import ConnectionLostError
-from rowbus.messages.table_names import refuse_nul
+from rowbus.messages.address import refuse_nul
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

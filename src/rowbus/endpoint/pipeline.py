@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from rowbus.endpoint.context import Context, SyncContext
 from rowbus.endpoint.decisions import is_control
 from rowbus.messages.headers import Header
+from rowbus.messages.message_names import MessageSubject
 from rowbus.messages.return_code import RETURN_CODE, return_code_of
-from rowbus.messages.subject import MessageSubject
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.running.awaited_calls import refuse_coroutine, refuse_forgotten
 from rowbus.running.handling import handling

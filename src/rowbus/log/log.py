@@ -21,7 +21,7 @@ from rowbus.log.consumers.handlers import Caller, Consumer, takes_context
 from rowbus.log.consumers.keys import Keys
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.range import LogRange
-from rowbus.messages.table_names import refuse_nul
+from rowbus.messages.address import refuse_nul
 from rowbus.running.critical import callback_of
 from rowbus.running.loop_watch import LoopWatch
 from rowbus.running.reported_breaker import Alarm

@@ -13,7 +13,7 @@ from rowbus.errors import LostPositionError
 from rowbus.log.consumers.table import events, log_not_found
 from rowbus.log.event import Tick
 from rowbus.log.queries import FOLDER, log_query
-from rowbus.messages.table_names import refuse_nul
+from rowbus.messages.address import refuse_nul
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

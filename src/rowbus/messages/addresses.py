@@ -16,9 +16,9 @@ from rowbus.messages.address import (
     DEFAULT_DELAYED_SUFFIX,
     DEFAULT_SCHEMA,
     QueueAddress,
+    shown,
     validate_endpoint_name,
 )
-from rowbus.messages.table_names import shown
 from rowbus.running.bounded import MOST
 
 

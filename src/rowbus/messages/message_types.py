@@ -19,8 +19,8 @@ import msgspec
 from rowbus.errors import ConfigurationError, MessageDeserializationError, MessageSerializationError
 from rowbus.errors.exception_facts import text_of
 from rowbus.messages.bodies.json_bodies import JSON, NAMES, Json
-from rowbus.messages.bodies.names import Convention, checked_convention
 from rowbus.messages.bodies.serializer import Read, Serializer, Serializers
+from rowbus.messages.bodies.shape import Convention, checked_convention
 from rowbus.messages.conventions import Classes, Conventional, Conventions, Kind, conventions
 from rowbus.messages.dispatch import AppendedEvent
 from rowbus.messages.outgoing import Content

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.errors import InvalidHeaderError
 from rowbus.messages.headers import Header, encode_copied_headers, encode_headers
 from rowbus.messages.message import OutgoingMessage
-from rowbus.messages.subject import first_type
+from rowbus.messages.message_names import enclosed_types, first_type
 from rowbus.messages.timestamps import format_time_span, format_timestamp
 from rowbus.messages.tracing import carried_trace, wish_of
-from rowbus.messages.wire_names import enclosed_types
 from rowbus.running.telemetry.tracing import tracing
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, NamedTuple
 
-from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
-from rowbus.messages.table_names import refuse_impossible, refused, shown
+from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, QueueAddress, refuse_impossible, refused, shown
 
 DEFAULT_SCHEMA: Final = "dbo"
 

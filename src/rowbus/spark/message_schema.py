@@ -11,7 +11,7 @@ from msgspec import inspect
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.bodies.json_bodies import NAMES
-from rowbus.messages.bodies.names import Names
+from rowbus.messages.bodies.shape import Names
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

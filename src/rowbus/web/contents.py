@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from rowbus.errors import ConfigurationError
-from rowbus.messages.reading import read_body
+from rowbus.messages.message import read_body
 
 MASK: Final = "•••"
 NOT_JSON: Final = "••• (hidden: paths are masked here, and this body is not JSON)"

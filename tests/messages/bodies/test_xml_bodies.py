@@ -12,7 +12,7 @@ import pydantic
 import pytest
 
 from rowbus.errors import MessageDeserializationError, MessageSerializationError
-from rowbus.messages.bodies.dotnet_xml.serializer import Xml
+from rowbus.messages.bodies.dotnet_xml import Xml
 from rowbus.messages.bodies.serializer import Serializers
 from rowbus.messages.message_types import deserializer, event, serialize
 from tests.fixtures.dotnet_rows import rows, scenario

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import rowbus
 from rowbus.errors import ShiftedTimesError
 from rowbus.messages.headers import Header
+from rowbus.messages.message_names import enclosed_types
 from rowbus.messages.timestamps import format_timestamp
-from rowbus.messages.wire_names import enclosed_types
 from rowbus.transport.delayed.time_shift import shift_of
 from tests.conformance.endpoints import Endpoints
 from tests.fixtures.dotnet_rows import scenario

@@ -12,7 +12,7 @@ from psycopg import sql
 import rowbus
 from rowbus.database.postgresql.connection import Session
 from rowbus.messages.headers import Header
-from rowbus.messages.wire_names import enclosed_types
+from rowbus.messages.message_names import enclosed_types
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.conformance.endpoints import ERROR, NO_RETRIES, PlaceOrder

@@ -11,7 +11,7 @@ from rowbus.cli.queue.listing import cut_note
 from rowbus.cli.queue.listing import message_as_json as row_as_json
 from rowbus.errors.printable import printable
 from rowbus.messages.headers import Header
-from rowbus.messages.reading import read_body, read_headers
+from rowbus.messages.message import read_body, read_headers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import QueueNotFoundError
-from rowbus.messages.reading import read_body, read_headers, time_sent
+from rowbus.messages.message import read_body, read_headers, time_sent
 from rowbus.transport.queues.catalog.finding import find_queues
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
 from rowbus.transport.queues.catalog.ownership import not_looked_at

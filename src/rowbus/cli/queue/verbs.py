@@ -28,7 +28,7 @@ from rowbus.cli.queue.send import send
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.database.backends import inspecting
 from rowbus.errors.printable import printable
-from rowbus.messages.reading import read_body, read_headers, short_type, time_sent
+from rowbus.messages.message import read_body, read_headers, short_type, time_sent
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_queue, create_schema
 from rowbus.transport.queues.table import queue_table

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from rowbus.database.statements import Loader, Text, source
-from rowbus.messages.table_names import refuse_nul
+from rowbus.messages.address import refuse_nul
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rowbus.errors import InvalidTimestampError
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
-from rowbus.messages.subject import first_type
+from rowbus.messages.message_names import first_type
 from rowbus.messages.timestamps import parse_timestamp
 from rowbus.messages.tracing import is_wished
 from rowbus.running.bounded import MOST

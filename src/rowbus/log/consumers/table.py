@@ -18,7 +18,7 @@ from rowbus.log.consumers.keys import Mark
 from rowbus.log.consumers.suspicion import Note
 from rowbus.log.event import Batch, DeadEvent, Event
 from rowbus.log.queries import FOLDER, log_query
-from rowbus.messages.table_names import refuse_nul
+from rowbus.messages.address import refuse_nul
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -21,8 +21,7 @@ import msgspec
 from msgspec import inspect
 
 from rowbus.errors import InvalidTimestampError
-from rowbus.messages.bodies.names import Names
-from rowbus.messages.bodies.shape import class_of, fields_of, is_list, is_object
+from rowbus.messages.bodies.shape import Names, class_of, fields_of, is_list, is_object
 from rowbus.messages.timestamps import parse_time_span
 
 _SEVENTH_DIGIT: Final = re.compile(r"(:[0-9]{2}\.[0-9]{6})[0-9]+")

@@ -19,10 +19,18 @@ from msgspec import inspect
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.bodies.fit import Fit
-from rowbus.messages.bodies.names import AS_THEY_ARE, Convention, Names, checked_convention
 from rowbus.messages.bodies.plain import plain
 from rowbus.messages.bodies.serializer import Read
-from rowbus.messages.bodies.shape import is_model, is_struct, type_of, types_within
+from rowbus.messages.bodies.shape import (
+    AS_THEY_ARE,
+    Convention,
+    Names,
+    checked_convention,
+    is_model,
+    is_struct,
+    type_of,
+    types_within,
+)
 from rowbus.running.bounded import MOST
 
 JSON: Final = "application/json"

@@ -10,10 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from rowbus.messages.bodies.json_bodies import refuse_unreadable
-from rowbus.messages.bodies.names import AS_THEY_ARE
 from rowbus.messages.bodies.plain import plain
 from rowbus.messages.bodies.serializer import Read
-from rowbus.messages.bodies.shape import is_model
+from rowbus.messages.bodies.shape import AS_THEY_ARE, is_model
 
 MESSAGEPACK: Final = "application/x-msgpack"
 

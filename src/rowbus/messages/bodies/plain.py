@@ -17,8 +17,7 @@ from typing import Any
 
 import msgspec
 
-from rowbus.messages.bodies.names import Names
-from rowbus.messages.bodies.shape import fields_of, is_items, is_mapping, is_model, is_object, kind_of
+from rowbus.messages.bodies.shape import Names, fields_of, is_items, is_mapping, is_model, is_object, kind_of
 from rowbus.messages.timestamps import format_time_span
 
 

@@ -1,17 +1,21 @@
 """The shape of a message class: its fields, what they are called in a body, and their types.
 
-Invariant: found out from the class alone, and remembered; nothing of a message is looked at here.
+Invariants: found out from the class alone, and remembered; nothing of a message is looked at here; a name that a class
+gives its field itself (a struct's `rename`, a model's alias) wins over a convention; an open enum refuses what is no
+integer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from enum import IntEnum
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 import msgspec
 from msgspec import inspect
 
+from rowbus.errors import ConfigurationError
 from rowbus.running.bounded import MOST
 
 ANYTHING = inspect.AnyType()
@@ -124,3 +128,51 @@ def _parts(found: inspect.Type) -> tuple[inspect.Type, ...]:
         return (found.key_type, found.value_type)
     item: inspect.Type | None = getattr(found, "item_type", None)
     return () if item is None else (item,)
+
+
+Convention = Literal["pascal", "camel"]
+"""`order_id` as `OrderId`, as .NET's properties are called, or as `orderId`."""
+
+
+class Names(NamedTuple):
+    """How fields are named: by a convention (None: as in Python), and whether case counts when reading."""
+
+    rename: Convention | None = None
+    ignore_case: bool = False
+
+    def written(self, name: str) -> str:
+        """Return what a field is called in a body."""
+        if self.rename is None:
+            return name
+        first, *rest = (part for part in name.split("_") if part) if name.strip("_") else (name,)
+        begin = first[:1].upper() + first[1:] if self.rename == "pascal" else first
+        return begin + "".join(part[:1].upper() + part[1:] for part in rest)
+
+    def compared(self, name: str) -> str:
+        """Return the form in which two names are compared when reading."""
+        return name.casefold() if self.ignore_case else name
+
+
+AS_THEY_ARE = Names()
+
+
+def checked_convention(rename: str | None) -> None:
+    """Raise ConfigurationError for what is no convention."""
+    if rename not in {None, "pascal", "camel"}:
+        raise ConfigurationError(f'rename={rename!r} is no convention; give "pascal", "camel" or None.')
+
+
+class OpenEnum(IntEnum):
+    """An `IntEnum` for a field of .NET's whose numbers may be newer than the class.
+
+    A number without a member is kept as a member of that number, without being added to the class.
+    """
+
+    @classmethod
+    def _missing_(cls, value: object) -> OpenEnum | None:
+        if type(value) is not int:
+            return None
+        member = int.__new__(cls, value)
+        member._name_ = str(value)
+        member._value_ = value
+        return member

@@ -19,9 +19,8 @@ from msgspec import inspect
 from rowbus.errors import SagaStateError
 from rowbus.errors.exception_facts import text_of
 from rowbus.messages.bodies.json_bodies import Json
-from rowbus.messages.bodies.names import Names
 from rowbus.messages.bodies.plain import plain
-from rowbus.messages.bodies.shape import class_of, fields_of, is_list, is_object, type_of, types_within
+from rowbus.messages.bodies.shape import Names, class_of, fields_of, is_list, is_object, type_of, types_within
 from rowbus.messages.timestamps import format_time_span
 from rowbus.sagas.state import StateForm
 

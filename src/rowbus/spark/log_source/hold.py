@@ -19,7 +19,7 @@ from rowbus.database.locks.names import hold_lock
 from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.errors import ConsumerBusyError
 from rowbus.log.consumers.table import ConsumerTable
-from rowbus.messages.table_names import refuse_nul
+from rowbus.messages.address import refuse_nul
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

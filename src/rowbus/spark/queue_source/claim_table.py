@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.locks.names import claim_lock
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
-from rowbus.messages.address import QueueAddress
-from rowbus.messages.table_names import refuse_nul
+from rowbus.messages.address import QueueAddress, refuse_nul
 from rowbus.spark.filters import NO_CONDITIONS
 from rowbus.spark.queue_source.options import literals
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import InvalidTimestampError, MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers
+from rowbus.messages.message_names import names_assemblies
 from rowbus.messages.timestamps import parse_timestamp
-from rowbus.messages.wire_names import names_assemblies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

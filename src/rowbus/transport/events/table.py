@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Statement, affected, load, scalar
+from rowbus.messages.address import refuse_nul
 from rowbus.messages.dispatch import AppendedEvent
-from rowbus.messages.table_names import refuse_nul
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

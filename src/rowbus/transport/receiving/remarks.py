@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers
-from rowbus.messages.subject import MessageSubject
+from rowbus.messages.message_names import MessageSubject
 from rowbus.transport.receiving.decisions.short_lives import is_missed
 from rowbus.transport.receiving.delivery import Delivery
 

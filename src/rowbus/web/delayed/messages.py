@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.database.steps import run_steps_now
 from rowbus.errors import InvalidAddressError, QueueNotFoundError
 from rowbus.messages.headers import Header
-from rowbus.messages.reading import read_headers, short_type
+from rowbus.messages.message import read_headers, short_type
 from rowbus.transport.delayed.early_move import send_now
 from rowbus.transport.delayed.policy import route
 from rowbus.transport.delayed.table import delayed_table

@@ -26,7 +26,7 @@ from rowbus.log.examination import examine, examine_logs
 from rowbus.log.schema import table as log_schema
 from rowbus.log.spark_drivers import SparkDrivers
 from rowbus.log.ticker import ticks
-from rowbus.messages.reading import read_headers, time_sent
+from rowbus.messages.message import read_headers, time_sent
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.finding import Found, find_queues, sort_out
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking

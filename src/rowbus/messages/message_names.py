@@ -1,6 +1,7 @@
-"""A message as log lines and measurements name it.
+"""What a message is called: in the header EnclosedMessageTypes, in log lines and in measurements.
 
-Invariant: reads headers that may be anything, and never fails.
+Invariants: reads headers that may be anything, and never fails; no trailing `;`, and the names in the order they were
+given, the most concrete first.
 """
 
 from __future__ import annotations
@@ -47,3 +48,25 @@ def first_type(header: str | None) -> str:
     """Return the most concrete of a message's types, empty for a message without one."""
     types = parse_enclosed_types(header)
     return types[0] if types else UNTYPED
+
+
+QUALIFIED: Final = ", Version=0.0.0.0, Culture=neutral, PublicKeyToken=null"
+"""Follows each of several names: ServiceControl takes all of a bare list for one name."""
+
+
+@lru_cache(maxsize=MOST)
+def enclosed_types(names: tuple[str, ...]) -> str:
+    """Return the header for a message's wire names: one as it is, each of several as .NET qualifies it."""
+    entries = [entry.strip() for name in names for entry in name.split(";") if entry.strip()]
+    if len(entries) < 2:  # noqa: PLR2004 - one name needs nothing that ends it
+        return "".join(entries)
+    return ";".join(entry if _is_qualified(entry) else f"{entry}{QUALIFIED}" for entry in entries)
+
+
+def names_assemblies(header: str) -> bool:
+    """Say whether a header names assemblies of types: .NET always does, we do where a wire name has one."""
+    return any(_is_qualified(entry.strip().removesuffix(QUALIFIED)) for entry in header.split(";"))
+
+
+def _is_qualified(entry: str) -> bool:
+    return parse_enclosed_types(entry) != (entry,)

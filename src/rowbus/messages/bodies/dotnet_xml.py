@@ -19,13 +19,22 @@ from xml.sax.saxutils import escape, quoteattr
 import msgspec
 from msgspec import inspect
 
-from rowbus.messages.bodies.dotnet_xml.text import value_text
-from rowbus.messages.bodies.dotnet_xml.tree import parse
 from rowbus.messages.bodies.fit import Fit
 from rowbus.messages.bodies.json_bodies import NAMES, refuse_unreadable
-from rowbus.messages.bodies.names import Convention, Names, checked_convention
 from rowbus.messages.bodies.serializer import Read
-from rowbus.messages.bodies.shape import class_of, fields_of, is_items, is_mapping, is_model, kind_of, type_of
+from rowbus.messages.bodies.shape import (
+    Convention,
+    Names,
+    checked_convention,
+    class_of,
+    fields_of,
+    is_items,
+    is_mapping,
+    is_model,
+    kind_of,
+    type_of,
+)
+from rowbus.messages.bodies.xml_text import parse, value_text
 
 XML: Final = "text/xml"
 _SCHEMAS: Final = (

@@ -1,6 +1,7 @@
-"""Single values as the text of XML elements, in the forms of .NET's XmlConvert.
+"""XML text: elements and nothing else that XML may hold, and single values in the forms of .NET's XmlConvert.
 
-Invariant: `value_text` writes what .NET reads to the same value; a half of a surrogate pair, or a control, is refused.
+Invariants: reading takes time linear in the text's length; a document type declaration is refused where it begins;
+`value_text` writes what .NET reads to the same value; a half of a surrogate pair, or a control, is refused.
 """
 
 from __future__ import annotations
@@ -13,6 +14,60 @@ from decimal import Decimal
 from enum import Enum, Flag
 from typing import Any, Final
 from uuid import UUID
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
+
+MOST_NESTED: Final = 200
+_NAMESPACE: Final = "}"
+
+
+def parse(body: bytes) -> Element:
+    """Return the message's element, names without their namespaces; raises ValueError for what is no such XML.
+
+    That is the root, or what is in a root `Messages`, in which NServiceBus reads several messages.
+    """
+    builder = TreeBuilder()
+    depth = 0
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > MOST_NESTED:
+            raise ValueError(f"its elements are nested more than {MOST_NESTED} deep")
+        builder.start(_local(name), {_local(key): value for key, value in attributes.items()})
+
+    def end(name: str) -> None:
+        nonlocal depth
+        depth -= 1
+        builder.end(_local(name))
+
+    def refuse(*_: object) -> None:
+        raise ValueError("it has a document type declaration, which is never read")
+
+    parser = expat.ParserCreate(namespace_separator=_NAMESPACE)
+    parser.buffer_text = True
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = refuse
+    try:
+        parser.Parse(body, True)  # noqa: FBT003 - expat's: this is all
+    except expat.ExpatError as error:
+        raise ValueError(f"it is no XML: {error}") from None
+    return _message(builder.close())
+
+
+def _message(root: Element) -> Element:
+    if root.tag.lower() != "messages":
+        return root
+    if len(root) != 1:
+        raise ValueError(f"it has {len(root)} messages, and can be one only")
+    return root[0]
+
+
+def _local(name: str) -> str:
+    return name.rpartition(_NAMESPACE)[2]
+
 
 _IMPOSSIBLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _ZEROS: Final = re.compile(r"(\.[0-9]*?)0+(?=[^0-9]|$)")

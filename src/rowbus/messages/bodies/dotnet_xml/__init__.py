@@ -1,1 +1,0 @@
-"""XML as NServiceBus's XmlSerializer writes and reads it."""
