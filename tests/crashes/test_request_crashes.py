@@ -10,8 +10,7 @@ import pytest
 
 from rowbus.database.backends import open_database
 from rowbus.messages.address import QueueAddress
-from rowbus.running.critical import log_critical
-from rowbus.running.reported_breaker import Alarm
+from rowbus.running.critical import Alarm, log_critical
 from rowbus.transport.queues.installer import create_queue
 from rowbus.transport.requests.sweeper import Sweeper
 from tests.conformance.transport import eventually

@@ -11,7 +11,7 @@ import pytest
 import rowbus
 from rowbus.database.statements import Query, Statement
 from rowbus.errors import ConfigurationError, QueueNotFoundError, StorageError, TransactionConflictError
-from rowbus.running.reported_breaker import Alarm
+from rowbus.running.critical import Alarm
 from rowbus.settings import EndpointSettings
 from rowbus.transport.queues.sqlserver_shape import header_warning
 from rowbus.transport.queues.table import queue_table

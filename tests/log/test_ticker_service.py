@@ -22,7 +22,7 @@ from rowbus.log.schema.installer import install_now
 from rowbus.log.ticker.service import TickerService, Ticking, configuration
 from rowbus.log.ticker.sessions import open_session
 from rowbus.running import breaker
-from rowbus.running.reported_breaker import Alarm
+from rowbus.running.critical import Alarm
 from rowbus.testing import FakeClock
 from tests.conformance.transport import eventually, never
 from tests.fixtures.database import CrashableServer

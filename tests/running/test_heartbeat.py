@@ -10,7 +10,7 @@ import pytest
 from rowbus.errors import BatchError
 from rowbus.log.consumers.heartbeat import Heartbeat
 from rowbus.log.consumers.table import ConsumerTable
-from rowbus.running.reported_breaker import Alarm, ReportedBreaker
+from rowbus.running.critical import Alarm, ReportedBreaker
 
 LONG = 3600.0
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.running.looks import FIRST_PAUSE, LookPauses
+from rowbus.running.backoff import FIRST_PAUSE, LookPauses
 
 
 def test_who_never_worked_looks_as_seldom_as_allowed() -> None:

@@ -7,9 +7,9 @@ import logging
 
 import pytest
 
-from rowbus.running.reported_breaker import Alarm, ReportedBreaker
+from rowbus.running.critical import Alarm, ReportedBreaker
 from rowbus.running.service import Service
-from rowbus.running.telemetry import outages
+from rowbus.running.telemetry import process
 from tests.fixtures.every import every
 
 logger = logging.getLogger("rowbus.receiving")
@@ -57,9 +57,9 @@ async def test_a_loop_that_ends_unasked_is_reported_and_begun_anew(
     await worker.start()
     async with asyncio.timeout(30):
         await told.wait()
-        assert outages.going_on() == ["Working"]
+        assert process.going_on() == ["Working"]
         await worker.again.wait()
-    assert outages.going_on() == []
+    assert process.going_on() == []
     assert not worker.is_cut_off()
     await worker.stop()
     assert reported == ["rowbus worker ended though nobody asked it to; it is begun anew"]

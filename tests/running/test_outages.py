@@ -32,7 +32,7 @@ from rowbus.platform.checks import CheckService
 from rowbus.platform.heartbeats import Heartbeats
 from rowbus.platform.metrics import Metrics
 from rowbus.running import breaker, service
-from rowbus.running.reported_breaker import Alarm, ReportedBreaker
+from rowbus.running.critical import Alarm, ReportedBreaker
 from rowbus.settings import ConsumerSettings
 from rowbus.transport.claims.keeper import ClaimKeeper
 from rowbus.transport.claims.table import claimed_values

@@ -6,9 +6,8 @@ import pytest
 
 from rowbus.errors import ConfigurationError
 from rowbus.running.telemetry import series
-from rowbus.running.telemetry.exposition import exposition, merged
 from rowbus.running.telemetry.listener import address_of
-from rowbus.running.telemetry.series import Counter, Gauge, Histogram
+from rowbus.running.telemetry.series import Counter, Gauge, Histogram, exposition, merged
 from tests.fixtures.every import every
 
 HOSTILE = 'a"b\\c\nd{}'

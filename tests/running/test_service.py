@@ -12,7 +12,7 @@ import pytest
 from rowbus.errors import StorageError
 from rowbus.running import breaker
 from rowbus.running import service as services_base
-from rowbus.running.reported_breaker import Alarm, ReportedBreaker
+from rowbus.running.critical import Alarm, ReportedBreaker
 from rowbus.running.service import ElectedService, Election, Service
 from rowbus.testing import FakeClock
 from tests.conformance.transport import eventually

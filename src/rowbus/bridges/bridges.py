@@ -19,7 +19,7 @@ from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.message_types import serialize
 from rowbus.messages.outgoing import Options, Origin, compose
 from rowbus.messages.uuids import new_message_id
-from rowbus.running.given_functions import check_function
+from rowbus.running.functions import check_function
 from rowbus.transport.composition import identity_of
 from rowbus.transport.queues.table import queue_table
 

@@ -10,8 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from rowbus.log.archive import archived_event
-from rowbus.running.critical import log_critical
-from rowbus.running.reported_breaker import Alarm, ReportedBreaker
+from rowbus.running.critical import Alarm, ReportedBreaker, log_critical
 from rowbus.running.service import Service
 from rowbus.running.waiting import pause_unless_notified
 from rowbus.settings import LARGEST_MESSAGE

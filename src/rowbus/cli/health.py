@@ -22,8 +22,8 @@ from rowbus.errors import RowbusError
 from rowbus.log.examination import examine, examine_logs
 from rowbus.log.gauges.database import DatabaseGauges, unreachable
 from rowbus.running.signals import run_until_signalled
-from rowbus.running.telemetry.exposition import exposition
 from rowbus.running.telemetry.listener import address_of
+from rowbus.running.telemetry.series import exposition
 from rowbus.running.telemetry.service import Told
 from rowbus.transport.delayed_store.diagnosis import diagnose_store
 from rowbus.transport.queues.catalog.table import catalog_of

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from rowbus.errors.printable import LONGEST_VALUE, printable, printable_lines
-from rowbus.running.json_lines import JsonFormatter
-from rowbus.running.loggers import EscapingFormatter
+from rowbus.running.loggers import EscapingFormatter, JsonFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -32,9 +32,7 @@ from rowbus.database.backends import open_database
 from rowbus.database.location import DATABASE_VARIABLE, resolve_dsn
 from rowbus.errors import RowbusError, StoreUnavailableError
 from rowbus.running.signals import run_until_signalled
-from rowbus.running.telemetry.service import FOLDER_VARIABLE
-from rowbus.running.telemetry.supervision import ToldWorkers
-from rowbus.running.telemetry.systemd import PERIOD, PROCESS, SOCKET
+from rowbus.running.telemetry.service import FOLDER_VARIABLE, PERIOD, PROCESS, SOCKET, ToldWorkers
 from rowbus.running.workers import Workers, follow_supervisor
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.interrupted_messages import count_death

@@ -17,7 +17,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 from rowbus.errors import ConfigurationError, HandlerError
-from rowbus.running.given_functions import can_be_called, described, is_async
+from rowbus.running.functions import can_be_called, described, is_async
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection, Mapping

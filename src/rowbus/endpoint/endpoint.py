@@ -31,7 +31,7 @@ from rowbus.messages.mutators import Mutator, bound_mutators, checked_mutator
 from rowbus.platform.checks import made_check
 from rowbus.platform.plug_ins import check_platform, platform_queues
 from rowbus.running.critical import callback_of
-from rowbus.running.given_functions import check_function
+from rowbus.running.functions import check_function
 from rowbus.running.signals import Serving
 from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode
 from rowbus.transport.queues.destination_rule import destination_rule

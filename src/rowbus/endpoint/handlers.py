@@ -23,7 +23,7 @@ from rowbus.messages.message_types import (
     with_parents,
 )
 from rowbus.running.bounded import LONGEST_REMEMBERED
-from rowbus.running.handler_functions import Contexts, check_handler, takes_context
+from rowbus.running.functions import Contexts, check_handler, takes_context
 from rowbus.transport.send_verbs import HandlerVerbs
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.messages.identity import Identity
 from rowbus.platform.plug_ins import saga_audit_queue
+from rowbus.running.critical import Alarm
 from rowbus.running.host import this_host
-from rowbus.running.reported_breaker import Alarm
 from rowbus.settings import NativeDelayedDelivery, host_digits
 from rowbus.transport.claims.claim_check import ClaimCheck
 from rowbus.transport.claims.table import own_values

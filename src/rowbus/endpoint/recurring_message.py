@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from rowbus.errors import ConfigurationError, HandlerError
 from rowbus.messages.outgoing import Options
-from rowbus.running.given_functions import can_be_called, described, is_unawaited, runs_nothing
+from rowbus.running.functions import can_be_called, described, is_unawaited, runs_nothing
 from rowbus.running.scope import contained
 from rowbus.transport.recurring.decisions import CatchUp
 from rowbus.transport.recurring.schedule import Schedule, schedule_of

@@ -22,9 +22,8 @@ from rowbus.log.consumers.keys import Keys
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.range import LogRange
 from rowbus.messages.address import refuse_nul
-from rowbus.running.critical import callback_of
+from rowbus.running.critical import Alarm, callback_of
 from rowbus.running.loop_watch import LoopWatch
-from rowbus.running.reported_breaker import Alarm
 from rowbus.running.signals import Serving
 from rowbus.settings import ConsumerSettings
 

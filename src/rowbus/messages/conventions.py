@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from rowbus.errors import ConfigurationError
-from rowbus.running.given_functions import check_function
+from rowbus.running.functions import check_function
 
 Classes = str | Callable[[type], bool]
 """Which classes: a module, a class or a pattern of such names (`shop.*.commands.*`), or a function that says."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rowbus.errors import ConfigurationError
 from rowbus.messages.headers import Header, encode_headers
 from rowbus.messages.outgoing import check_message_id
-from rowbus.running.given_functions import check_function
+from rowbus.running.functions import check_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

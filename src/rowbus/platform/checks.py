@@ -14,7 +14,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.errors.exception_facts import text_of
 from rowbus.platform.reports import CheckResult
 from rowbus.running.backoff import jittered
-from rowbus.running.given_functions import can_be_called, described, is_async
+from rowbus.running.functions import can_be_called, described, is_async
 from rowbus.running.service import Service
 from rowbus.running.threads import run_in_thread
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rowbus.running.periodic import Periodic
+from rowbus.running.service import Periodic
 
 if TYPE_CHECKING:
     from rowbus.platform.connection import HeartbeatPlan

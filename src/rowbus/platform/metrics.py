@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.platform.forms import is_countable
 from rowbus.platform.outbox import logger
-from rowbus.running.periodic import Periodic
+from rowbus.running.service import Periodic
 
 if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress

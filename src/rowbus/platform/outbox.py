@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from rowbus.messages.dispatch import Send
-from rowbus.running.reported_breaker import Alarm, ReportedBreaker
+from rowbus.running.critical import Alarm, ReportedBreaker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,14 +1,17 @@
-"""Loggers whose records messages cannot forge: every value in a record is escaped and capped.
+"""Loggers whose records messages cannot forge, every value escaped and capped; and log lines as JSON.
 
 The logger does it, before any handler, so it holds for all handlers and formatters of a program.
 
-Invariant: every logger that a module of Rowbus asks for is one of `NAMES`; a test compares them.
+Invariants: every logger that a module of Rowbus asks for is one of `NAMES`; a test compares them; each record is one
+line; a value that has no JSON is written as text.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from numbers import Number
 from typing import Any, Final
 
@@ -103,3 +106,30 @@ class _Shown:
 def _shown(value: object) -> object:
     """Return a value that is safe to write: numbers, which a record may format as such, are."""
     return value if isinstance(value, Number) else _Shown(value)
+
+
+_OF_A_RECORD: Final = frozenset(
+    {*vars(logging.LogRecord("", 0, "", 0, "", (), None)), "message", "asctime", "taskName"}
+)
+"""What every record has; the rest is what a caller gave as `extra`."""
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes a record with its time (UTC), level, logger, process, message, what it is about, and its traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "process": record.process,
+            "message": record.getMessage(),
+            **fields_in_hand(),
+            **{name: value for name, value in vars(record).items() if name not in _OF_A_RECORD},
+        }
+        if record.exc_info and record.exc_info[1] is not None:
+            line["exception"] = traceback_of(record.exc_info[1])
+        return json.dumps(
+            {name: value for name, value in line.items() if value not in {"", None}}, default=str
+        )

@@ -2,7 +2,9 @@
 
 The base decides nothing. The circuit breaker says how long to wait after a failure, and which failure is news.
 
-Invariant: an error in the loop ends no service; `stop` leaves nothing running; a service that leads holds its lock.
+Invariants: an error in the loop ends no service; `stop` leaves nothing running; a service that leads holds its lock; a
+loop that ends unasked is reported and begun anew; none ends without a line in the log; a failure harms nothing before
+the work is tried again.
 """
 
 from __future__ import annotations
@@ -16,15 +18,43 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rowbus.errors import RowbusError, StorageError
 from rowbus.running.backoff import jittered
-from rowbus.running.loops import keep
 from rowbus.running.scope import note_tasks, out_of_scope
 from rowbus.running.telemetry.instruments import instruments
-from rowbus.running.waiting import finish, pause
+from rowbus.running.waiting import cancel, finish, pause
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from rowbus.running.reported_breaker import ReportedBreaker
+    from rowbus.running.critical import ReportedBreaker
+
+
+async def keep(
+    loop: Callable[[], Coroutine[Any, Any, None]],
+    name: str,
+    outages: ReportedBreaker,
+    stopping: asyncio.Event,
+) -> None:
+    """Run a loop, in a task of that name, until it returns; begin it anew after an exception or a cancellation.
+
+    Only a cancellation of this coroutine cancels the loop for good: code that the loop calls cannot reach its task.
+    """
+    while True:
+        task = asyncio.create_task(loop(), name=name)
+        try:
+            await asyncio.wait([task])
+        finally:
+            await cancel([task])
+        if not task.cancelled() and task.exception() is None:
+            return
+        await pause(stopping, outages.ended_unasked(name, _cause(task)))
+
+
+def _cause(task: asyncio.Task[None]) -> BaseException:
+    return (
+        asyncio.CancelledError("It was cancelled.")
+        if task.cancelled()
+        else task.exception() or RuntimeError()
+    )
 
 
 class Stoppable(Protocol):
@@ -209,3 +239,25 @@ class ElectedService(Service, Generic[S]):
             if election.asks_once:
                 break
         return False
+
+
+class Periodic(Service):
+    """Does its work every so many seconds, give or take a fifth. For one event loop."""
+
+    def __init__(self, name: str, outages: ReportedBreaker, seconds: float, *, at_once: bool) -> None:
+        """Take the period; `at_once`: the first time is at the start, not a period later. No I/O."""
+        super().__init__(name, outages)
+        self._seconds = seconds
+        self._is_due = at_once
+
+    @abstractmethod
+    async def do(self) -> None:
+        """Do the work once."""
+
+    async def work(self) -> None:
+        """Do the work if it is due, then wait for the next time."""
+        if self._is_due:
+            await self.do()
+            self._outages.succeeded()
+        self._is_due = True
+        await self.pause(jittered(self._seconds, random.random))

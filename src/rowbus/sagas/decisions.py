@@ -16,7 +16,7 @@ from uuid import UUID
 from rowbus.errors import SagaCorrelationError
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import format_timestamp
-from rowbus.running.given_functions import is_unawaited
+from rowbus.running.functions import is_unawaited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.message_types import contract_of
-from rowbus.running.handler_functions import takes_context
+from rowbus.running.functions import takes_context
 from rowbus.sagas.history.table import Keeping
 from rowbus.sagas.key import Key
 from rowbus.sagas.nservicebus.state import NServiceBusForm

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from rowbus.errors import ConfigurationError
-from rowbus.running.given_functions import check_function
+from rowbus.running.functions import check_function
 from rowbus.sagas.definition import MARK, UPGRADE, Definition, Role, Rule, define
 from rowbus.sagas.history.table import Keeping
 

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from rowbus.running.telemetry import outages
+from rowbus.running.telemetry import process
 from rowbus.running.telemetry.beside import Beside
 from rowbus.running.telemetry.instruments import instruments
 from rowbus.running.telemetry.listener import address_of
@@ -55,7 +55,7 @@ class Observer:
             return
         query = self._running[run] = name or UNNAMED
         if failed := self._failed.pop(query, None):
-            outages.ended(failed)
+            process.ended(failed)
         if self._measured is not None:
             self._measured.spark_queries.add((query,))
 
@@ -77,14 +77,14 @@ class Observer:
             self._measured.spark_queries.add((query,), -1)
         if error is not None and len(self._failed) < MOST:
             self._failed[query] = FailedQuery(f"Spark query {query}")
-            outages.began(self._failed[query])
+            process.began(self._failed[query])
 
     def close(self) -> None:
         """Say no more of what runs and has failed."""
         for run in list(self._running):
             self.ended(run)
         for failed in self._failed.values():
-            outages.ended(failed)
+            process.ended(failed)
         self._failed.clear()
 
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.temporary import temporary_database
-from rowbus.running.given_functions import check_function
+from rowbus.running.functions import check_function
 
 Copy = tuple[str, AbstractContextManager[str]]
 

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rowbus.errors import ConfigurationError, RowbusError
-from rowbus.running.given_functions import check_function
+from rowbus.running.functions import check_function
 from rowbus.web import history as operations
 from rowbus.web import overview, subscriptions
 from rowbus.web.access.guard import Entrance, Guard, TicketCookie, TrustedHeader, Who, outside

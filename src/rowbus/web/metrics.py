@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from rowbus.errors import RowbusError
 from rowbus.log.gauges.database import DatabaseGauges, unreachable
-from rowbus.running.telemetry.exposition import CONTENT_TYPE, exposition
+from rowbus.running.telemetry.series import CONTENT_TYPE, exposition
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -9,9 +9,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from rowbus.running.telemetry import outages, series
-from rowbus.running.telemetry.exposition import exposition
+from rowbus.running.telemetry import process, series
 from rowbus.running.telemetry.instruments import Instruments
+from rowbus.running.telemetry.series import exposition
 from rowbus.running.telemetry.spans import Spans
 from rowbus.spark.observation import Observer
 from tests.spark.observation.reports import BATCH, report
@@ -33,7 +33,7 @@ def observer(measured: Instruments) -> Iterator[Observer]:
 
 def failing() -> list[str]:
     """Name the queries that fail; other tests may have left outages of other activities."""
-    return [activity for activity in outages.going_on() if activity.startswith("Spark query ")]
+    return [activity for activity in process.going_on() if activity.startswith("Spark query ")]
 
 
 def test_micro_batches_are_measured(observer: Observer, measured: Instruments) -> None:

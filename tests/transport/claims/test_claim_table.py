@@ -25,7 +25,7 @@ from rowbus.errors import (
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.message import KeptValue
-from rowbus.running.reported_breaker import Alarm
+from rowbus.running.critical import Alarm
 from rowbus.testing import run_handlers
 from rowbus.transport.claims.claim_table import MONTH, key_of, value_id_of
 from rowbus.transport.claims.decisions import PART, parts_of, time_to_keep

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rowbus.messages.address import QueueAddress
-from rowbus.running.reported_breaker import Alarm
+from rowbus.running.critical import Alarm
 from rowbus.transport.deduplication.keeper import InboxKeeper
 from rowbus.transport.deduplication.postgresql import InboxTable
 from rowbus.transport.deduplication.table import inbox_table

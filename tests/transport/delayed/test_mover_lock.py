@@ -15,7 +15,7 @@ from rowbus.database.locks.holders import find_holders_now, name_holders
 from rowbus.endpoint import delayed_delivery
 from rowbus.errors import StorageError
 from rowbus.messages.identity import Identity
-from rowbus.running.reported_breaker import Alarm
+from rowbus.running.critical import Alarm
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
 from rowbus.transport.delayed.table import delayed_table

@@ -17,7 +17,7 @@ import rowbus
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.identity import Identity
-from rowbus.running.reported_breaker import Alarm
+from rowbus.running.critical import Alarm
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import DueMoves, Fallback
 from rowbus.transport.delayed.postgresql import DelayedTable

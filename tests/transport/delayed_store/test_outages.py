@@ -15,7 +15,7 @@ import pytest
 import rowbus
 from rowbus import DelayedMessage, DelayedMessageStore, TransactionMode
 from rowbus.running.breaker import CircuitBreaker
-from rowbus.running.telemetry import outages
+from rowbus.running.telemetry import process
 from rowbus.testing import FakeClock
 from rowbus.transport.delayed_store import calls, stores
 from rowbus.transport.delayed_store.decisions.failure_verdict import is_outage
@@ -121,7 +121,7 @@ async def test_a_store_that_hangs_is_critical_and_keeps_no_stop_waiting(
         began = time.monotonic()
     assert time.monotonic() - began < 20
 
-    assert not [activity for activity in outages.going_on() if "delayed message" in activity]
+    assert not [activity for activity in process.going_on() if "delayed message" in activity]
     assert await shared.backend.count(TIMEOUTS) + store.kept == 1
     assert await shared.backend.count(ERROR) == 0
 

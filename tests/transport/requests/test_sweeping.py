@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowbus.messages.address import MAX_QUEUE_BYTES, QueueAddress
-from rowbus.running.critical import log_critical
-from rowbus.running.reported_breaker import Alarm
+from rowbus.running.critical import Alarm, log_critical
 from rowbus.transport.requests.decisions import (
     MOST_LOOKED_AT,
     LeftBehind,

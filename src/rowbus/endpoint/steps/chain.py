@@ -14,7 +14,7 @@ from rowbus.endpoint.pipeline import identify
 from rowbus.endpoint.steps.context import StepContext
 from rowbus.errors import ConfigurationError, HandlerError
 from rowbus.running.awaited_calls import refuse_forgotten
-from rowbus.running.given_functions import can_be_called, described, is_async
+from rowbus.running.functions import can_be_called, described, is_async
 from rowbus.running.turns import onto_loop
 
 if TYPE_CHECKING:

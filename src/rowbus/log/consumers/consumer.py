@@ -29,7 +29,7 @@ from rowbus.log.consumers.telling import Telling
 from rowbus.log.consumers.ticker_watch import TickerWatch
 from rowbus.log.range import LogRange
 from rowbus.running.backoff import jittered
-from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import ElectedService, Election
 from rowbus.running.waiting import pause_unless_notified
 from rowbus.work.fate import Kind
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rowbus.log.consumers.keys import Mark
     from rowbus.log.consumers.table import ConsumerTable, TakenBatch
     from rowbus.log.event import Batch, Event
-    from rowbus.running.reported_breaker import Alarm
+    from rowbus.running.critical import Alarm
     from rowbus.settings import ConsumerSettings
 
 logger = logging.getLogger("rowbus.log")

@@ -22,9 +22,9 @@ from rowbus.log.consumers.event_attempts import Handling
 from rowbus.log.consumers.policy import DeadLetter, RetryAfter, Verdict
 from rowbus.log.consumers.sender import ConsumerSender
 from rowbus.log.consumers.table import ConsumerTable
-from rowbus.running import handler_functions
+from rowbus.running import functions
 from rowbus.running.awaited_calls import note_calls, note_calls_on, refuse_coroutine, refuse_forgotten
-from rowbus.running.handler_functions import Contexts, check_handler
+from rowbus.running.functions import Contexts, check_handler
 from rowbus.running.threads import Threads
 from rowbus.transport.pubsub.publication import publish
 from rowbus.transport.send_verbs import AsyncSendVerbs, HandlerVerbs, SendVerbs
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rowbus.log.consumers.keys import Keys
     from rowbus.log.event import Batch, Event
     from rowbus.messages.dispatch import AnySend, Multicast
-    from rowbus.running.reported_breaker import Alarm
+    from rowbus.running.critical import Alarm
     from rowbus.settings import ConsumerSettings
     from rowbus.transport.composition import Composer
 
@@ -215,4 +215,4 @@ class Caller:
 def takes_context(function: HandlerFunction) -> bool:
     """Say whether a handler takes a context; raises ConfigurationError for a function that cannot be one."""
     check_handler(function, Contexts(LogContext, SyncLogContext, HandlerVerbs))
-    return handler_functions.takes_context(function, "event", more="; with batch=True, events")
+    return functions.takes_context(function, "event", more="; with batch=True, events")

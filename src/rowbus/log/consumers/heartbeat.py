@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from rowbus.errors import BatchError
-from rowbus.running.periodic import Periodic
+from rowbus.running.service import Periodic
 
 if TYPE_CHECKING:
     from typing import Self
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import Database
     from rowbus.log.consumers.table import ConsumerTable
-    from rowbus.running.reported_breaker import ReportedBreaker
+    from rowbus.running.critical import ReportedBreaker
 
 
 class Heartbeat(Periodic):

@@ -11,7 +11,7 @@ from zlib import crc32
 
 from rowbus.errors import ConfigurationError
 from rowbus.log.event import Event
-from rowbus.running.given_functions import check_function, is_unawaited
+from rowbus.running.functions import check_function, is_unawaited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

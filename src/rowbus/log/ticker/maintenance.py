@@ -18,7 +18,7 @@ from rowbus.errors import ConnectionLostError, PermissionDeniedError, StorageErr
 from rowbus.log.ticker import ticks
 from rowbus.log.ticker.decisions import Recurring, Troubles
 from rowbus.log.ticker.sessions import open_session
-from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import Service
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import Database
     from rowbus.log.ticker.ticks import Operation
-    from rowbus.running.reported_breaker import Alarm
+    from rowbus.running.critical import Alarm
     from rowbus.settings import TickerSettings
 
 logger = logging.getLogger("rowbus.maintenance")

@@ -20,7 +20,7 @@ from rowbus.log.ticker import ticks
 from rowbus.log.ticker.decisions import TickSchedule
 from rowbus.log.ticker.maintenance import Maintenance
 from rowbus.log.ticker.sessions import check_rights, open_session
-from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import ElectedService, Election
 from rowbus.running.telemetry.instruments import instruments
 from rowbus.running.telemetry.tracing import tracing
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database
     from rowbus.database.statements import Statement
     from rowbus.log.ticker.decisions import Wish
-    from rowbus.running.reported_breaker import Alarm
+    from rowbus.running.critical import Alarm
     from rowbus.settings import TickerSettings
 
 logger = logging.getLogger("rowbus.ticker")

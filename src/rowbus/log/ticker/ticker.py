@@ -14,8 +14,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.log.ticker import maintenance
 from rowbus.log.ticker.service import Ticked, TickerService, Ticking, configuration
 from rowbus.log.ticker.sessions import open_session
-from rowbus.running.critical import callback_of
-from rowbus.running.reported_breaker import Alarm
+from rowbus.running.critical import Alarm, callback_of
 from rowbus.running.signals import Serving
 from rowbus.settings import TickerSettings
 

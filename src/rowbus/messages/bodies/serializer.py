@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from rowbus.errors import ConfigurationError
-from rowbus.running.given_functions import check_function
+from rowbus.running.functions import check_function
 
 Read = Callable[[bytes], object]
 """Makes an object of a body; raises any error for one that does not fit."""

@@ -1,25 +1,69 @@
 """Serves a service, and tells of it: to Prometheus and to probes, if they are to ask, and to systemd, if it started us.
 
-Invariant: the service starts, drains and ends as without; `/livez` answers from before its start to after its end.
+Source: sd_notify(3) and sd_watchdog_enabled(3): datagrams of `NAME=value` to the socket in NOTIFY_SOCKET.
+
+A worker listens on a socket in a folder that only this user may enter. Counters of a worker that was replaced begin at
+0 again, in its own series, as Prometheus expects of a process that was started anew.
+
+Invariants: the service starts, drains and ends as without; `/livez` answers from before its start to after its end;
+telling systemd never raises, and never waits: a manager that does not listen harms nothing; a worker that does not
+answer in time is left out, and counts as not ready.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+import re
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from rowbus.running.telemetry import outages, systemd
-from rowbus.running.telemetry.exposition import CONTENT_TYPE, exposition
+from rowbus.running.telemetry import process as outages
 from rowbus.running.telemetry.instruments import turn_on
 from rowbus.running.telemetry.listener import Address, Answer, Listener
 from rowbus.running.telemetry.process import process_families
+from rowbus.running.telemetry.series import CONTENT_TYPE, exposition, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from rowbus.running.service import Stoppable
     from rowbus.running.telemetry.series import Family
+    from rowbus.running.workers import Workers
+
+SOCKET: Final = "NOTIFY_SOCKET"
+PERIOD: Final = "WATCHDOG_USEC"
+PROCESS: Final = "WATCHDOG_PID"
+
+READY: Final = "READY=1"
+STOPPING: Final = "STOPPING=1"
+ALIVE: Final = "WATCHDOG=1"
+
+
+def tell(state: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Tell the manager; say whether there is one and it was told. A socket's name that begins with @ is abstract."""
+    path = environment.get(SOCKET, "")
+    if not path.startswith(("/", "@")):
+        return False
+    address = f"\0{path[1:]}" if path.startswith("@") else path
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
+        manager.settimeout(0)
+        manager.sendto(state.encode(), address)
+        return True
+    return False
+
+
+def watchdog_period(environment: Mapping[str, str] = os.environ) -> float | None:
+    """Return how often to say that the process lives, in seconds: half of what the manager waits; None: never."""
+    if environment.get(PROCESS, str(os.getpid())) != str(os.getpid()):
+        return None
+    with suppress(ValueError):
+        microseconds = int(environment.get(PERIOD, ""))
+        return microseconds / 2_000_000 if microseconds > 0 else None
+    return None
+
 
 FOLDER_VARIABLE = "_ROWBUS_TELEMETRY"
 """In a worker's environment: the folder in which its supervisor finds its socket, `<process>.sock`."""
@@ -56,12 +100,12 @@ class Told:
             await self._end()
             raise
         self._is_ready = True
-        systemd.tell(systemd.READY)
+        tell(READY)
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Say that it ends, drain as the service does, and end."""
         self._is_ready = False
-        systemd.tell(systemd.STOPPING)
+        tell(STOPPING)
         try:
             await self._service.stop(timeout)
         finally:
@@ -109,11 +153,63 @@ def worker_address() -> Address | None:
 
 def _beating() -> asyncio.Task[None] | None:
     """Tell the manager now and then that this event loop lives, if it wants to know."""
-    period = systemd.watchdog_period()
+    period = watchdog_period()
     return None if period is None else asyncio.create_task(_beat(period), name="rowbus watchdog")
 
 
 async def _beat(period: float) -> None:
     while True:
-        systemd.tell(systemd.ALIVE)
+        tell(ALIVE)
         await asyncio.sleep(period)
+
+
+PATIENCE: Final = 2.0  # seconds that a worker has for an answer
+_STATUS: Final = re.compile(rb"HTTP/1\.1 (\d+)")
+
+
+class ToldWorkers(Told):
+    """Workers, of whom their supervisor tells."""
+
+    def __init__(self, workers: Workers, address: Address | None, folder: str) -> None:
+        """Ask the workers through the sockets in `folder`."""
+        super().__init__(workers, address)
+        self._workers = workers
+        self._folder = Path(folder)
+
+    async def metrics(self) -> Answer:
+        """Return what the workers measured, and what is known of the supervisor."""
+        answers = await self._ask("/metrics")
+        texts = [(number, body) for number, (status, body) in answers.items() if status == 200]  # noqa: PLR2004 - HTTP's
+        own = exposition(process_families(is_ready=await self.is_ready()))
+        return Answer(merged([*texts, ("supervisor", own)], "worker"), type=CONTENT_TYPE)
+
+    async def troubles(self) -> Sequence[str]:
+        """Return the workers that do not serve."""
+        answers = await self._ask("/readyz")
+        ready = {number for number, (status, _) in answers.items() if status == 200}  # noqa: PLR2004 - HTTP's
+        wanted = [str(number) for number in range(1, self._workers.count + 1)]
+        return [f"worker {number}" for number in wanted if number not in ready]
+
+    async def _ask(self, page: str) -> dict[str, tuple[int, str]]:
+        pids = self._workers.processes()
+        answers = await asyncio.gather(*(_get(self._folder / f"{pid}.sock", page) for pid in pids.values()))
+        return {
+            str(number): answer for number, answer in zip(pids, answers, strict=True) if answer is not None
+        }
+
+
+async def _get(socket: Path, page: str) -> tuple[int, str] | None:
+    """Ask one worker; None: it does not answer."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            reader, writer = await asyncio.open_unix_connection(socket)
+            try:
+                writer.write(f"GET {page} HTTP/1.1\r\n\r\n".encode())
+                answer = await reader.read()
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return None
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status = _STATUS.match(head)
+    return None if status is None else (int(status[1]), body.decode("utf-8", "replace"))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rowbus import errors
 from rowbus.errors import ConfigurationError, RowbusError, StorageError
-from rowbus.running.given_functions import check_function
+from rowbus.running.functions import check_function
 from rowbus.spark.log_source.offset import offsets_from_json
 from rowbus.spark.micro_batch import behind
 

@@ -18,7 +18,7 @@ from rowbus.messages.message import KeptValue
 from rowbus.messages.message_types import contract_of
 from rowbus.messages.mutators import KeepingMutator
 from rowbus.messages.uuids import new_message_id
-from rowbus.running.given_functions import check_function
+from rowbus.running.functions import check_function
 from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.claims import claims
 from rowbus.transport.claims.claim_table import ClaimTable, key_of, value_id_of

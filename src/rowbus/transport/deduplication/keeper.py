@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import SessionPool
     from rowbus.database.statements import Statement
-    from rowbus.running.reported_breaker import Alarm
+    from rowbus.running.critical import Alarm
     from rowbus.transport.deduplication.table import InboxTable
 
 BATCH: Final = 1000  # rows deleted in one transaction

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.locks.holders import name_holders
 from rowbus.errors import RowbusError
-from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import ElectedService, Election
 from rowbus.running.telemetry.instruments import instruments
 from rowbus.running.telemetry.tracing import tracing
@@ -30,7 +30,7 @@ from rowbus.transport.queues.watch import QueueWatch
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.messages.address import QueueAddress
-    from rowbus.running.reported_breaker import Alarm
+    from rowbus.running.critical import Alarm
     from rowbus.settings import NativeDelayedDelivery
     from rowbus.transport.delayed.moves import Fallback
     from rowbus.transport.delayed.table import DelayedTable

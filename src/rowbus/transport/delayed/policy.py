@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidAddressError
 from rowbus.messages.headers import Header
-from rowbus.running.backoff import doubling
+from rowbus.running.backoff import LookPauses, doubling
 from rowbus.running.bounded import LONGEST_REMEMBERED, MOST
-from rowbus.running.looks import LookPauses
 from rowbus.transport.delayed.due_messages import PassedOver
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
 from rowbus.database.steps import run_steps_now
 from rowbus.messages.identity import Identity
-from rowbus.running.critical import callback_of
+from rowbus.running.critical import Alarm, callback_of
 from rowbus.running.host import this_host
-from rowbus.running.reported_breaker import Alarm
 from rowbus.running.signals import Serving
 from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.early_move import send_now

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
-    from rowbus.running.reported_breaker import ReportedBreaker
+    from rowbus.running.critical import ReportedBreaker
     from rowbus.transport.delayed_store.decisions.failure_rate import FailureRate
     from rowbus.transport.delayed_store.protocol import DelayedMessage
     from rowbus.transport.delayed_store.scopes import Scope, Scopes

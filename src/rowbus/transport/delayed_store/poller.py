@@ -18,7 +18,7 @@ from rowbus.transport.delayed_store.decisions.due_schedule import DueSchedule
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rowbus.running.reported_breaker import ReportedBreaker
+    from rowbus.running.critical import ReportedBreaker
     from rowbus.transport.delayed_store.clock import DatabaseClock
     from rowbus.transport.delayed_store.forwarder import Forwarder
     from rowbus.transport.delayed_store.protocol import DelayedMessage

@@ -16,8 +16,7 @@ from rowbus.errors import StorageError, StoreUnavailableError
 from rowbus.errors.exception_facts import text_of
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.running.breaker import WAIT_WHEN_TRIGGERED
-from rowbus.running.critical import report
-from rowbus.running.reported_breaker import Alarm, ReportedBreaker
+from rowbus.running.critical import Alarm, ReportedBreaker, report
 from rowbus.running.waiting import cancel, pause
 from rowbus.settings import FailureHandling, TransactionMode
 from rowbus.transport.delayed.table import delayed_table

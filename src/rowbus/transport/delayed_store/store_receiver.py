@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import DelayedSend
-    from rowbus.running.reported_breaker import ReportedBreaker
+    from rowbus.running.critical import ReportedBreaker
     from rowbus.transport.delayed_store.forwarder import Rules
     from rowbus.transport.delayed_store.scopes import Scopes
     from rowbus.transport.receiving.delivery import Delivery, FailedDelivery

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError, HandlerError
-from rowbus.running.given_functions import check_function, described, is_unawaited
+from rowbus.running.functions import check_function, described, is_unawaited
 from rowbus.transport.queues.records.keys import digest_of, key_of
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from rowbus.running.periodic import Periodic
-from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.critical import ReportedBreaker
+from rowbus.running.service import Periodic
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import SessionPool
-    from rowbus.running.reported_breaker import Alarm
+    from rowbus.running.critical import Alarm
     from rowbus.transport.limits.table import LimitTable
 
 logger = logging.getLogger("rowbus.limits")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError, HandlerError
-from rowbus.running.given_functions import check_function, described, is_unawaited
+from rowbus.running.functions import check_function, described, is_unawaited
 from rowbus.running.threads import run_in_thread
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ import logging
 from typing import TYPE_CHECKING
 
 from rowbus.errors import TransactionConflictError
-from rowbus.running.periodic import Periodic
-from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.critical import ReportedBreaker
+from rowbus.running.service import Periodic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
     from rowbus.database.sessions import AsyncSession, SessionPool
-    from rowbus.running.reported_breaker import Alarm
+    from rowbus.running.critical import Alarm
     from rowbus.transport.queues.table import QueueTable
 
 logger = logging.getLogger("rowbus.receiving")

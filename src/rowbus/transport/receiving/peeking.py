@@ -12,8 +12,7 @@ import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
-from rowbus.running.backoff import jittered
-from rowbus.running.looks import LookPauses
+from rowbus.running.backoff import LookPauses, jittered
 from rowbus.running.waiting import pause_unless_notified
 from rowbus.transport.queues.watch import QueueWatch
 from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START, LowerBound

@@ -19,7 +19,7 @@ from rowbus.errors import (
     StorageError,
     TransactionConflictError,
 )
-from rowbus.running.reported_breaker import Alarm, ReportedBreaker
+from rowbus.running.critical import Alarm, ReportedBreaker
 from rowbus.running.service import Service
 from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
 from rowbus.transport.queues.table import Place, queue_table

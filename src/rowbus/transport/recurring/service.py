@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import StorageError
 from rowbus.errors.exception_facts import attribute, is_a
-from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import Service
 from rowbus.transport.recurring.decisions import CatchUp, due_ticks, pause_until
 from rowbus.transport.recurring.table import recurring_table
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, SessionPool
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
-    from rowbus.running.reported_breaker import Alarm
+    from rowbus.running.critical import Alarm
     from rowbus.transport.recurring.schedule import Schedule
     from rowbus.transport.recurring.table import ScheduleRow
 

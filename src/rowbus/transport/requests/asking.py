@@ -17,8 +17,7 @@ from rowbus.messages.headers import Header
 from rowbus.messages.mutators import bound_mutators
 from rowbus.messages.outgoing import Origin
 from rowbus.running.bounded import Bounded
-from rowbus.running.critical import log_critical
-from rowbus.running.reported_breaker import Alarm
+from rowbus.running.critical import Alarm, log_critical
 from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.composition import Composer
 from rowbus.transport.inserts import Inserts

@@ -11,8 +11,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConnectionLostError, StorageError
-from rowbus.running.looks import LookPauses
-from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.backoff import LookPauses
+from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import Service
 from rowbus.running.waiting import pause_unless_notified
 from rowbus.transport.queues.installer import create_queue
@@ -22,7 +22,7 @@ from rowbus.transport.requests.table import answer_queue
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database, ReceiveSession
     from rowbus.messages.address import QueueAddress
-    from rowbus.running.reported_breaker import Alarm
+    from rowbus.running.critical import Alarm
     from rowbus.transport.requests.pending import PendingRequests
 
 logger = logging.getLogger("rowbus.requests")

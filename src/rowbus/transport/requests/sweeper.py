@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConnectionLostError, StorageError
-from rowbus.running.periodic import Periodic
-from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.critical import ReportedBreaker
+from rowbus.running.service import Periodic
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.requests.decisions import LeftBehind
 from rowbus.transport.requests.table import answer_queue
@@ -19,7 +19,7 @@ from rowbus.transport.requests.table import answer_queue
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.messages.address import QueueAddress
-    from rowbus.running.reported_breaker import Alarm
+    from rowbus.running.critical import Alarm
 
 logger = logging.getLogger("rowbus.requests")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from rowbus.running.periodic import Periodic
-from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.critical import ReportedBreaker
+from rowbus.running.service import Periodic
 
 if TYPE_CHECKING:
     import logging
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import SessionPool
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
-    from rowbus.running.reported_breaker import Alarm
+    from rowbus.running.critical import Alarm
 
 INTERVAL: Final = 60.0  # seconds, give or take a fifth, between two looks
 
