@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rowbus.bench.interruption import terminated_like_interrupted, undisturbed
+from rowbus.bench.place import terminated_like_interrupted, undisturbed
 
 Handling = Callable[[signal.Handlers], object]
 

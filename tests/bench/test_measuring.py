@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rowbus.bench.budget import SHORTEST, planned, share_of
 from rowbus.bench.figures import Figure, LeftOut, percentiles
-from rowbus.bench.measuring import Side, Watch, measure, repeat, until_over
+from rowbus.bench.measuring import SHORTEST, Side, Watch, measure, planned, repeat, share_of, until_over
 from rowbus.bench.receiving import Tally
 from tests.fixtures.every import every
 

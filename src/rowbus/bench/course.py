@@ -10,18 +10,14 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from rowbus.bench import latencies, statements
-from rowbus.bench.budget import Budget
 from rowbus.bench.diagnosis import Facts, diagnose, usable_concurrency
 from rowbus.bench.figures import AT_REST, COMMIT, SELECT_ONE, Figure, Latency, LeftOut, Report
-from rowbus.bench.interruption import terminated_like_interrupted
 from rowbus.bench.logs import PARTS as LOG_PARTS
 from rowbus.bench.logs import log_of_its_own, log_sides
-from rowbus.bench.measuring import measure
-from rowbus.bench.messages import bytes_of_one
-from rowbus.bench.moving import moving_sides
-from rowbus.bench.place import place_of_its_own
+from rowbus.bench.measuring import Budget, measure
+from rowbus.bench.place import place_of_its_own, terminated_like_interrupted
 from rowbus.bench.receiving import receiving_sides
-from rowbus.bench.sending import prepare_sending, sending_sides
+from rowbus.bench.sending import bytes_of_one, moving_sides, prepare_sending, sending_sides
 from rowbus.database.backends import addresses_of, inspecting, open_database
 from rowbus.transport.queues.catalog.table import catalog_of
 

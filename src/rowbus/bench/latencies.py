@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from rowbus.bench import statements
 from rowbus.bench.figures import AT_REST, COMMIT, SELECT_ONE, LeftOut, percentiles
 from rowbus.bench.measuring import timed
-from rowbus.bench.messages import MESSAGE, PlaceOrder
 from rowbus.bench.place import QUEUE
 from rowbus.bench.receiving import settings_of
+from rowbus.bench.sending import MESSAGE, PlaceOrder
 from rowbus.endpoint.endpoint import Endpoint
 from rowbus.transport.client import AsyncClient
 

@@ -13,8 +13,8 @@ from itertools import repeat as again
 from typing import TYPE_CHECKING, Final
 
 from rowbus.bench.figures import DRIVER, ROWBUS
-from rowbus.bench.interruption import undisturbed
 from rowbus.bench.measuring import Side, repeat, until_over
+from rowbus.bench.place import undisturbed
 from rowbus.bench.receiving import Tally
 from rowbus.errors import RowbusError, StorageError
 from rowbus.log import catalog

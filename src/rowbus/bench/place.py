@@ -1,29 +1,60 @@
-"""Where a measurement takes place: a schema with a name of its own, which is dropped in any case.
+"""Where a measurement takes place: a schema with a name of its own, which is dropped in any case, also after a signal.
 
-Invariant: nothing is dropped that was not created here; after Ctrl-C, SIGTERM and errors the schema is gone, or an
-error names it and says how to drop it.
+Invariants: nothing is dropped that was not created here; after Ctrl-C, SIGTERM and errors the schema is gone, or an
+error names it and says how to drop it; the process's own handling of signals is put back afterwards.
 """
 
 from __future__ import annotations
 
 import secrets
+import signal
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rowbus.bench import statements
-from rowbus.bench.interruption import undisturbed
 from rowbus.database.backends import open_database
 from rowbus.database.statements import script
 from rowbus.errors import PermissionDeniedError, RowbusError, StorageError
 from rowbus.messages.address import QueueAddress
+from rowbus.running.signals import SIGNALS
 from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
+    from types import FrameType
 
     from rowbus.database.sessions import AsyncSession, Database, Session
     from rowbus.transport.queues.diagnosis import ServerFacts
+
+
+@contextmanager
+def terminated_like_interrupted() -> Generator[None]:
+    """Have SIGTERM do what Ctrl-C does: raise KeyboardInterrupt, so that what is to be cleaned up is."""
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def undisturbed() -> Generator[None]:
+    """Keep signals back until the block has ended; then they do what they do."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _interrupt(_number: int, frame: FrameType | None) -> None:
+    """Do what Ctrl-C would do now, also where that is ignored: in the background of a script."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):
+        raise KeyboardInterrupt
+    handler(signal.SIGINT, frame)
+
 
 QUEUE: Final = "bench"
 APPLICATION_NAME: Final = "rowbus bench"

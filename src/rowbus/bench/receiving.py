@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.bench import statements
 from rowbus.bench.figures import DRIVER, ROWBUS, SINGLE_RECEIVE
 from rowbus.bench.measuring import Side
-from rowbus.bench.messages import BODY, MESSAGE, PlaceOrder, headers_text
 from rowbus.bench.place import QUEUE
+from rowbus.bench.sending import BODY, MESSAGE, PlaceOrder, headers_text
 from rowbus.endpoint.context import Context
 from rowbus.endpoint.endpoint import Endpoint
 from rowbus.running.waiting import pause
