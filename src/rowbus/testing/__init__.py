@@ -12,13 +12,12 @@ Invariant: names only; the modules say what holds.
 from __future__ import annotations
 
 from rowbus.messages.dispatch import AppendedEvent
-from rowbus.testing.clock import FakeClock
 from rowbus.testing.database import temporary_database
-from rowbus.testing.delayed_store.contract import DelayedMessageStoreContract
+from rowbus.testing.delayed_store import DelayedMessageStoreContract
 from rowbus.testing.handlers import run_handlers
 from rowbus.testing.outcome import Outcome, SentMessage
 from rowbus.testing.running import Running, SyncRunning, running
-from rowbus.testing.sagas import SagaScenario
+from rowbus.testing.sagas import FakeClock, SagaScenario
 
 __all__ = [
     "AppendedEvent",

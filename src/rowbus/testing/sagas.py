@@ -1,4 +1,4 @@
-"""For users' tests of sagas: messages and time pass, without a database.
+"""For users' tests of sagas: messages and time pass, rows are kept, without a database.
 
 ```python
 order = SagaScenario(OrderSaga)
@@ -7,28 +7,131 @@ outcome = await order.after(timedelta(days=3))
 assert order.state is None  # it has completed
 ```
 
-Invariant: a message takes the way of `run_handlers`; only the rows, which are in memory, and the clock are the test's.
+Invariants: a message takes the way of `run_handlers`; only the rows, which are in memory, and the clock are the test's;
+the store answers as the saga's table does; there are no locks, because one message comes at a time; the clock never
+goes back, and never by itself.
 """
 
 from __future__ import annotations
 
 import uuid
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
+from rowbus import TransactionConflictError
 from rowbus.endpoint.endpoint import Endpoint
 from rowbus.messages.headers import Header
+from rowbus.sagas.component import SagaComponent
 from rowbus.sagas.decisions import correlation_text
-from rowbus.sagas.table import Beginning
-from rowbus.testing.clock import FakeClock
+from rowbus.sagas.table import Beginning, SagaRow
 from rowbus.testing.handlers import run_handlers
-from rowbus.testing.saga_store import Given, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rowbus.endpoint.context import Context
+    from rowbus.sagas.history.table import Transition
     from rowbus.sagas.saga import Saga
+    from rowbus.sagas.timeouts import Timeout
     from rowbus.testing.outcome import Outcome, SentMessage
+
+
+class MemoryStore:
+    """The rows of one saga class, without locks: one message at a time."""
+
+    def __init__(self) -> None:
+        """Begin without sagas."""
+        self.rows: dict[str, SagaRow] = {}
+
+    async def find(self, correlation: str) -> SagaRow | None:
+        """Return the saga found by this text."""
+        return next((row for row in self.rows.values() if row.correlation == correlation), None)
+
+    async def find_by_id(self, saga_id: str) -> SagaRow | None:
+        """Return the saga of this id."""
+        return self.rows.get(saga_id)
+
+    async def find_or_begin(self, beginning: Beginning) -> SagaRow:
+        """Return the saga, which begins now if there is none."""
+        return await self.find(beginning.correlation) or self.begin(beginning)
+
+    def begin(self, beginning: Beginning) -> SagaRow:
+        """Return the row of a saga that begins."""
+        row = SagaRow(
+            str(uuid.uuid4()),
+            beginning.correlation,
+            "{}",
+            beginning.version,
+            0,
+            beginning.originator,
+            beginning.original_message_id,
+        )
+        self.rows[row.id] = row
+        return row
+
+    async def write(self, row: SagaRow, state: str, version: int, timeouts: str | None) -> None:  # noqa: ARG002 - see `due`
+        """Write a saga's state."""
+        self._check(row)
+        self.rows[row.id] = row._replace(state=state, version=version, concurrency=row.concurrency + 1)
+
+    async def delete(self, row: SagaRow) -> None:
+        """Delete a saga."""
+        self._check(row)
+        del self.rows[row.id]
+
+    async def record(self, transition: Transition) -> None:
+        """Do nothing: a test sees what its messages did."""
+
+    async def due(self, due: timedelta | datetime) -> None:  # noqa: ARG002 - as the protocol has it
+        """Return None: the scenario has the timeouts, and drops those of sagas that have completed."""
+        return
+
+    def cancel(self, waiting: Timeout) -> None:
+        """Do nothing: none was noted."""
+
+    def _check(self, row: SagaRow) -> None:
+        if self.rows.get(row.id) != row:
+            raise TransactionConflictError(f"Saga {row.id} was changed meanwhile.")
+
+
+class Given:
+    """A saga that keeps its rows in memory, to be added to an endpoint."""
+
+    def __init__(self, saga: type[Saga[Any]], store: MemoryStore) -> None:
+        """Keep the rows there."""
+        self._saga = saga
+        self._store = store
+
+    def component(self) -> SagaComponent:
+        """Return what an endpoint serves."""
+        return SagaComponent(self._saga, self._in_memory)
+
+    def _in_memory(self, _context: Context) -> MemoryStore:
+        return self._store
+
+
+class FakeClock:
+    """A clock that goes only when told to. Calling it gives seconds, `now` the time of day."""
+
+    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        """Stand at `start`, a datetime with a time zone, and at 0 seconds."""
+        self._start = start
+        self._seconds = 0.0
+
+    def __call__(self) -> float:
+        """Return the seconds since the start, as `time.monotonic` would."""
+        return self._seconds
+
+    def now(self) -> datetime:
+        """Return the time of day, aware."""
+        return self._start + timedelta(seconds=self._seconds)
+
+    def advance(self, seconds: float) -> None:
+        """Let so many seconds go by; raises ValueError for less than none."""
+        if seconds < 0:
+            raise ValueError(f"A clock cannot go back {-seconds} s.")
+        self._seconds += seconds
+
 
 S = TypeVar("S")
 
