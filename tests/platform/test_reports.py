@@ -20,7 +20,6 @@ from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.messages.state_change import StateChange
 from rowbus.messages.timestamps import format_timestamp, parse_time_span
 from rowbus.platform.forms import checked, is_countable
-from rowbus.platform.json_text import instant, json_bytes
 from rowbus.platform.measurements import (
     LONGEST_SPAN,
     LONGEST_TAG,
@@ -31,7 +30,7 @@ from rowbus.platform.measurements import (
     messages_of,
     ticks_at,
 )
-from rowbus.platform.reports import CheckResult, Reporter
+from rowbus.platform.reports import CheckResult, Reporter, instant, json_bytes
 from rowbus.running.host import Process
 from tests.fixtures.dotnet_rows import scenario
 from tests.fixtures.every import every

@@ -1,21 +1,31 @@
-"""One queue of ServiceControl's, and how messages get there.
+"""One queue of ServiceControl's, and what an endpoint sends there each period: signs of life and metrics.
 
-Invariant: what is not sent raises; nothing here reaches the endpoint's critical-error callback.
+Invariants: what is not sent raises; nothing here reaches the endpoint's critical-error callback; that ServiceControl
+cannot be reached harms nothing else: it is logged, and tried again; what could not be sent is sent later, as far as the
+meter keeps it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowbus.messages.dispatch import Send
+from rowbus.platform.forms import is_countable
 from rowbus.running.critical import Alarm, ReportedBreaker
+from rowbus.running.service import Periodic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
+    from rowbus.platform.connection import HeartbeatPlan, MetricsPlan
+    from rowbus.platform.meter import Meter
+    from rowbus.platform.reports import Reporter
+    from rowbus.running.host import Process
     from rowbus.transport.receiving.dispatcher import Dispatcher
 
 logger = logging.getLogger("rowbus.platform")
@@ -40,3 +50,63 @@ class Outbox:
 
 def _log_lasting(text: str, error: BaseException) -> None:
     logger.error("%s for long: %s", text, error)
+
+
+class Heartbeats(Periodic):
+    """Sends them. For one event loop."""
+
+    def __init__(self, outbox: Outbox, reporter: Reporter, plan: HeartbeatPlan, process: Process) -> None:
+        """Begin a period after the start, as .NET does. No I/O."""
+        outages = outbox.outages("Heartbeats", "Could not send a heartbeat to ServiceControl")
+        super().__init__("rowbus heartbeats", outages, plan.every.total_seconds(), at_once=False)
+        self._outbox = outbox
+        self._reporter = reporter
+        self._time_to_live = plan.time_to_live
+        self._process = process
+        self._started_at = datetime.now(UTC)
+        self._is_registered = False
+
+    async def work(self) -> None:
+        """Say once that the endpoint has started, then beat."""
+        if not self._is_registered:
+            startup = self._reporter.startup(self._process, self._started_at, self._time_to_live)
+            await self._outbox.send([startup])
+            self._is_registered = True
+        await super().work()
+
+    async def do(self) -> None:
+        """Send a heartbeat."""
+        await self._outbox.send([self._reporter.heartbeat(datetime.now(UTC), self._time_to_live)])
+
+
+class Metrics(Periodic):
+    """Sends them. For one event loop."""
+
+    def __init__(
+        self, outbox: Outbox, reporter: Reporter, plan: MetricsPlan, meter: Meter, address: QueueAddress
+    ) -> None:
+        """Send what `meter` measures, first at the start; and where `address` is, if monitoring can count it."""
+        outages = outbox.outages("Metrics", "Could not send metrics to ServiceControl's monitoring")
+        super().__init__("rowbus metrics", outages, plan.every.total_seconds(), at_once=True)
+        self._outbox = outbox
+        self._reporter = reporter
+        self._meter = meter
+        self._is_counted = is_countable(address)
+        if not self._is_counted:
+            logger.info(
+                "ServicePulse does not show the length of %s: one of its names would need quotes", address
+            )
+
+    async def do(self) -> None:
+        """Send what there is."""
+        taken = await self._meter.take()
+        messages = [self._reporter.metadata()] if self._is_counted else []
+        try:
+            for kind, found in taken.items():
+                for message in self._reporter.measurements(kind, found):
+                    messages.append(message)
+                    await asyncio.sleep(0)  # messages are handled meanwhile
+            await self._outbox.send(messages)
+        except BaseException:
+            self._meter.put_back(taken)
+            raise

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 from rowbus.messages.addresses import address_of
 from rowbus.platform.checks import CheckService
 from rowbus.platform.connection import platform_connection
-from rowbus.platform.heartbeats import Heartbeats
 from rowbus.platform.meter import Meter
-from rowbus.platform.metrics import Metrics
-from rowbus.platform.outbox import Outbox, logger
+from rowbus.platform.outbox import Heartbeats, Metrics, Outbox, logger
 from rowbus.platform.reports import Reporter
 from rowbus.running.host import this_process
 
