@@ -21,7 +21,7 @@ import pytest
 
 from rowbus.database.embedded import postmaster
 from rowbus.database.postgresql.database import Database
-from rowbus.demo.summary import reconcile
+from rowbus.demo.report import reconcile
 from rowbus.errors.extras import install_command
 from tests.fixtures.database import run_directory
 from tests.fixtures.places import ROOT

@@ -1,6 +1,7 @@
 """One run of the demo, from the file to the verdict.
 
-Invariant: however the run ends (by itself, by an error, by Ctrl-C at any moment), no process is left behind.
+Invariants: however the run ends (by itself, by an error, by Ctrl-C at any moment), no process is left behind; the demo
+needs no page: without the extra `web` it goes on, and says so.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,13 +26,10 @@ from rowbus.demo.analytics import ARCHIVER, REPLICA, REPLICATOR
 from rowbus.demo.books import CONSUMER, LOG
 from rowbus.demo.installation import install
 from rowbus.demo.messages import ENDPOINTS, SCHEMA
-from rowbus.demo.page import keep_open, open_page
 from rowbus.demo.partners import GatewayDownError
 from rowbus.demo.processes import Processes, signals_as_interrupt
-from rowbus.demo.progress import Watch
-from rowbus.demo.report import show
+from rowbus.demo.report import Analysed, Summary, Watch, show, summarize
 from rowbus.demo.statements import ask
-from rowbus.demo.summary import Analysed, Summary, summarize
 from rowbus.demo.web_shop import WebShop, count_lines, read_lines
 from rowbus.spark.java import provide_java, without_spark
 from rowbus.spark.pipelines.replica import ReplicaPlan, copy_tables
@@ -39,6 +38,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rowbus.database.sessions import Session
+
+NAME = "Page"
+
+
+def open_page(processes: Processes, talk: Console) -> subprocess.Popen[str] | None:
+    """Start `rowbus web` at a port that is free, and say where; None without what it needs."""
+    if find_spec("uvicorn") is None or find_spec("starlette") is None:
+        talk.print("Without the operator's page, which needs the extra web.")
+        return None
+    page = processes.start(NAME, "rowbus", "web", "--port", "0", "--embedded", stdout=subprocess.PIPE)
+    told = page.stdout.readline().strip() if page.stdout is not None else ""
+    talk.print(told or "The operator's page did not start.", markup=False, soft_wrap=True)
+    return page if told else None
+
+
+def keep_open(page: subprocess.Popen[str], talk: Console) -> None:
+    """Wait until Ctrl-C, or until the page ends by itself."""
+    talk.print("The page stays open until Ctrl-C.")
+    with suppress(KeyboardInterrupt):
+        page.wait()
+
 
 PASSED, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 STUCK_SECONDS = 30.0
