@@ -195,7 +195,7 @@ def test_an_endpoint_is_run_on_the_database_of_its_own_alias(
 
     words, where = ran(monkeypatch, "run", "--workers", "2")
 
-    assert words == ["run", f"rowbus.django.served:{name}.endpoints.sales", "--workers", "2"]
+    assert words == ["run", f"rowbus.django.discovery:{name}.endpoints.sales", "--workers", "2"]
     assert where["dbname"] == "the_other"
 
 
@@ -204,7 +204,7 @@ def test_a_connection_string_is_no_endpoint(install: Install, monkeypatch: pytes
 
     words, _where = ran(monkeypatch, "run", "--database", "postgresql://a:b@c/d", f"{name}.endpoints:sales")
 
-    served = f"rowbus.django.served:{name}.endpoints.sales"
+    served = f"rowbus.django.discovery:{name}.endpoints.sales"
     assert words == ["run", "--database", "postgresql://a:b@c/d", served]
 
 

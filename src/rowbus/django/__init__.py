@@ -17,7 +17,7 @@ for longer than CONN_MAX_AGE.
 
 from __future__ import annotations
 
+from rowbus.django.databases import client
 from rowbus.django.endpoint import Endpoint
-from rowbus.django.sending import client
 
 __all__ = ["Endpoint", "client"]

@@ -1,6 +1,7 @@
-"""The database of an alias in DATABASES, as Rowbus's connection string.
+"""The database of an alias in DATABASES, as Rowbus's connection string, and as a client in Django's transaction.
 
-Invariant: what is connected to is what Django connects to: the same server, database, role and options.
+Invariants: what is connected to is what Django connects to: the same server, database, role and options; a message sent
+here exists when the outermost `transaction.atomic()` commits, and not before.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.db import connections
 
-from rowbus import ConfigurationError
+from rowbus import Client, ConfigurationError
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -43,3 +44,21 @@ def require_psycopg(wrapper: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
         f"The database {wrapper.alias!r} of DATABASES has the engine {wrapper.settings_dict['ENGINE']!r}; Rowbus works "
         "in PostgreSQL, by psycopg 3: use django.db.backends.postgresql, and no psycopg2."
     )
+
+
+def client(using: str = "default", **options: Any) -> Client:  # noqa: ANN401 - as Client's own
+    """Return a Client that sends in the transaction that Django has open on an alias; use it within that block.
+
+    `options` are those of `rowbus.Client`. In a handler of a `rowbus.django.Endpoint` that is the receive transaction.
+    Raises ConfigurationError outside of `transaction.atomic()`, where each send would be a transaction of its own, and
+    for a database that is not PostgreSQL.
+    """
+    connection: Any = require_psycopg(connections[using])
+    if not connection.in_atomic_block:
+        raise ConfigurationError(
+            "rowbus.django.client() sends in Django's transaction, and there is none: call it inside "
+            f"`with transaction.atomic({'' if using == 'default' else f'using={using!r}'}):`, beside the changes that "
+            "the message belongs to."
+        )
+    connection.ensure_connection()
+    return Client(connection.connection, **options)

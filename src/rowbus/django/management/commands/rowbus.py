@@ -15,8 +15,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from rowbus import ConfigurationError
 from rowbus.django.databases import dsn_of
-from rowbus.django.discovery import endpoints, only_endpoint
-from rowbus.django.served import served
+from rowbus.django.discovery import endpoints, only_endpoint, served
 
 VARIABLE = "ROWBUS_DATABASE"
 _TARGET = re.compile(r"[\w.]+:[\w.]+")
