@@ -17,15 +17,14 @@ from sqlalchemy import orm
 from sqlalchemy.ext import asyncio
 
 from rowbus import ConfigurationError, HandlerError, SyncContext
-from rowbus.sqlalchemy.dialects import forbidden
-from rowbus.sqlalchemy.engines import async_engine_of, engine_of, guard_of
+from rowbus.sqlalchemy.engines import async_engine_of, engine_of, forbidden, guard_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from rowbus import Context
-    from rowbus.sqlalchemy.dialects import Guard
+    from rowbus.sqlalchemy.engines import Guard
 
 S = TypeVar("S", bound=orm.Session)
 A = TypeVar("A", bound=asyncio.AsyncSession)

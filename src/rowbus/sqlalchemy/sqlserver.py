@@ -15,7 +15,7 @@ from sqlalchemy.dialects.mssql.mssqlpython import MSDialect_mssqlpython
 from sqlalchemy.engine import AdaptedConnection
 from sqlalchemy.util import await_only
 
-from rowbus.sqlalchemy.dialects import Held
+from rowbus.sqlalchemy.engines import Held
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
