@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib.metadata import version as _version
 
-from rowbus.bridges.bridges import drain_queue, forward_events
+from rowbus.bridges import drain_queue, forward_events
 from rowbus.database.location import resolve_dsn
 from rowbus.endpoint import Context, Endpoint, Proceed, Step, StepContext, SyncContext
 from rowbus.errors import (

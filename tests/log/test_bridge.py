@@ -15,7 +15,7 @@ import pytest
 from psycopg import sql
 
 import rowbus
-from rowbus.bridges.drain import BATCH_SIZE, QueueDrain
+from rowbus.bridges import BATCH_SIZE, QueueDrain
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import LogNotFoundError, QueueNotFoundError
 from rowbus.log.archive import archived_message

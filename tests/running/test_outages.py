@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 import rowbus
-from rowbus.bridges.drain import QueueDrain
+from rowbus.bridges import QueueDrain
 from rowbus.database.postgresql.connection import AsyncSession
 from rowbus.database.postgresql.database import Database
 from rowbus.database.postgresql.receive_session import ReceiveSession

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowbus import ConsumerSettings, forward_events
-from rowbus.bridges.drain import BATCH_SIZE, QueueDrain
+from rowbus.bridges import BATCH_SIZE, QueueDrain
 from rowbus.cli.options import Database, IntoLog, LogName, QueueName, Schema, Verbose
 from rowbus.cli.output import complain, say, show_logs
 from rowbus.cli.queue.send import opened

@@ -1,1 +1,0 @@
-"""Bridges between queues and logs."""
