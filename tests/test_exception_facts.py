@@ -29,11 +29,11 @@ from rowbus.log.consumers.policy import DeadLetter, Retries, judge
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.identity import Identity
-from rowbus.transport.delayed_store.decisions import failure_verdict
+from rowbus.transport.delayed_store import decisions
 from rowbus.transport.receiving.decisions.interruptions import lost_connection
 from rowbus.transport.recoverability.failure_headers import failed_message
 from rowbus.transport.recoverability.policy import FailedAttempt, MoveToErrorQueue
-from rowbus.transport.recoverability.python_traceback import python_traceback
+from rowbus.transport.recoverability.stack_trace import python_traceback
 from rowbus.work.outages import is_outage_in_handler
 from tests.fixtures.every import every
 from tests.fixtures.strangers import REFUSED, stranger
@@ -115,7 +115,7 @@ def test_verdicts_on_a_stranger_are_verdicts(refused: str) -> None:
     assert policy.decide(FailedAttempt(error, 1, {}, NOW)) == MoveToErrorQueue()
     assert judge(error, 0, Retries(0, 1.0, 1.0), random.random) == DeadLetter(f"{NAME}: out of stock")
     assert not is_outage_in_handler(error, None)
-    assert not failure_verdict.is_outage(error)
+    assert not decisions.is_outage(error)
     assert "out of stock" in lost_connection(error)
 
 
@@ -139,4 +139,4 @@ def test_a_stranger_among_our_own_is_no_outage_by_itself(refused: str) -> None:
     error = raised(stranger(refused, rowbus.StorageError))
 
     assert not is_outage_in_handler(error, None)
-    assert not failure_verdict.is_outage(error)
+    assert not decisions.is_outage(error)

@@ -26,9 +26,9 @@ from rowbus.running.service import Service
 from rowbus.running.waiting import pause_unless_notified
 from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.composition import identity_of
-from rowbus.transport.events.table import log_table
+from rowbus.transport.events import log_table
 from rowbus.transport.queues.table import queue_table
-from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START, MARGIN
+from rowbus.transport.receiving.decisions.rounds import FROM_THE_START, MARGIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

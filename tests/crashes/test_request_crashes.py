@@ -12,7 +12,7 @@ from rowbus.database.backends import open_database
 from rowbus.messages.address import QueueAddress
 from rowbus.running.critical import Alarm, log_critical
 from rowbus.transport.queues.installer import create_queue
-from rowbus.transport.requests.sweeper import Sweeper
+from rowbus.transport.requests.receiver import Sweeper
 from tests.conformance.transport import eventually
 from tests.fixtures.processes import Programs
 

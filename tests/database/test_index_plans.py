@@ -18,12 +18,12 @@ from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.database.statements import control
 from rowbus.errors import QueueNotFoundError
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.delayed.due_messages import PassedOver
 from rowbus.transport.delayed.mover import open_session
+from rowbus.transport.delayed.policy import PassedOver
 from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.queues.lookout import CONFIGURE
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START
+from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
 from tests.fixtures.sessions import FILL_DELAYED, FILL_QUEUE, answers, listening_to, mislead, put, run
 
 BACKLOG = 3_000

@@ -17,7 +17,7 @@ from rowbus.database.postgresql.roundtrip import Roundtrips, _Sent
 from rowbus.database.statements import control
 from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START
+from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
 from tests.fixtures.sessions import mislead, put, received
 
 BURST = 20_000

@@ -13,7 +13,7 @@ import pytest
 import rowbus
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving import receiver as receiver_module
-from rowbus.transport.receiving.decisions.round import Round
+from rowbus.transport.receiving.decisions.rounds import Round
 from rowbus.transport.receiving.delivery import Delivery
 from rowbus.transport.receiving.peeking import OwnPeeking
 from tests.conformance.endpoints import Endpoints, PlaceOrder

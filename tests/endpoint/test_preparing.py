@@ -15,8 +15,7 @@ from rowbus.running.critical import Alarm
 from rowbus.settings import EndpointSettings
 from rowbus.transport.queues.sqlserver_shape import header_warning
 from rowbus.transport.queues.table import queue_table
-from rowbus.transport.receiving.expired_purger import ExpiredPurger, purge_expired
-from rowbus.transport.receiving.preparation import prepare
+from rowbus.transport.receiving.preparation import ExpiredPurger, prepare, purge_expired
 from tests.conformance.backend import Backend
 from tests.conformance.transport import eventually
 from tests.fixtures.every import every

@@ -24,7 +24,7 @@ from rowbus.spark.captured import row_change as change
 from rowbus.spark.sink.targets.queue import FrameRow, HeaderWriter
 from rowbus.transport.delayed import policy as due_moves
 from rowbus.transport.delayed.table import delayed_table
-from rowbus.transport.events.table import log_table
+from rowbus.transport.events import log_table
 from rowbus.transport.inserts import Inserts
 from rowbus.transport.queues.postgresql import COPIES_AT_ONCE, SETS_KEPT, _copies
 from rowbus.transport.queues.table import destination_table, queue_table

@@ -33,30 +33,28 @@ from rowbus.platform.outbox import Heartbeats, Metrics
 from rowbus.running import breaker, service
 from rowbus.running.critical import Alarm, ReportedBreaker
 from rowbus.settings import ConsumerSettings
-from rowbus.transport.claims.keeper import ClaimKeeper
+from rowbus.transport.claims.claim_table import ClaimKeeper
 from rowbus.transport.claims.table import claimed_values
-from rowbus.transport.deduplication.keeper import InboxKeeper
+from rowbus.transport.deduplication.inbox import InboxKeeper
 from rowbus.transport.deduplication.postgresql import InboxTable
 from rowbus.transport.deduplication.table import inbox_table
 from rowbus.transport.delayed.installer import create_delayed
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
 from rowbus.transport.delayed_store.poller import DelayedStorePoller
-from rowbus.transport.limits.sweeper import LimitSweeper
-from rowbus.transport.limits.table import limit_table
+from rowbus.transport.limits.table import LimitSweeper, limit_table
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_queue, create_table
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import Callbacks
 from rowbus.transport.receiving.dispatcher import Dispatcher
-from rowbus.transport.receiving.expired_purger import ExpiredPurger
+from rowbus.transport.receiving.preparation import ExpiredPurger
 from rowbus.transport.receiving.receiver import Receiver
 from rowbus.transport.recurring.schedule import Interval
 from rowbus.transport.recurring.service import Recurring, RecurringService
 from rowbus.transport.recurring.table import recurring_table
 from rowbus.transport.requests.pending import PendingRequests
-from rowbus.transport.requests.receiver import AnswerReceiver
-from rowbus.transport.requests.sweeper import Sweeper
+from rowbus.transport.requests.receiver import AnswerReceiver, Sweeper
 from tests.conformance.transport import eventually, never
 
 pytestmark = pytest.mark.one_version

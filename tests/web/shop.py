@@ -28,8 +28,7 @@ from rowbus.messages.message import OutgoingMessage
 from rowbus.transport.delayed.installer import create_delayed
 from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.table import delayed_table
-from rowbus.transport.pubsub.installer import create_subscriptions
-from rowbus.transport.pubsub.table import subscription_routing
+from rowbus.transport.pubsub.table import create_subscriptions, subscription_routing
 from rowbus.transport.queues.installer import create_queue
 
 SALES, BILLING, SHIPPING = (QueueAddress("public", name) for name in ("Sales", "Billing", "Shipping"))

@@ -13,7 +13,7 @@ import pytest
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.transport.delayed.installer import create_delayed
-from rowbus.transport.pubsub.installer import create_subscriptions
+from rowbus.transport.pubsub.table import create_subscriptions
 from tests.conformance.backend import Backend
 from tests.conformance.on_postgresql import PostgreSQL
 from tests.conformance.on_sqlserver import SqlServer

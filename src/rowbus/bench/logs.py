@@ -25,7 +25,7 @@ from rowbus.log.schema import table as log_schema
 from rowbus.log.ticker import ticks
 from rowbus.messages.dispatch import AppendedEvent
 from rowbus.settings import ConsumerSettings
-from rowbus.transport.events.table import log_table
+from rowbus.transport.events import log_table
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

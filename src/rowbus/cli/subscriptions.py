@@ -13,10 +13,9 @@ import typer
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
-from rowbus.transport.pubsub.installer import create_subscriptions
-from rowbus.transport.pubsub.reachable import existing_queues
+from rowbus.transport.pubsub.subscribers import existing_queues
 from rowbus.transport.pubsub.subscription import check_subscription
-from rowbus.transport.pubsub.table import subscription_routing
+from rowbus.transport.pubsub.table import create_subscriptions, subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from django.db import close_old_connections, connections, transaction
 import rowbus
 from rowbus import ConfigurationError, HandlerError
 from rowbus.django.databases import dsn_of, require_psycopg
-from rowbus.transport.receiving.afterwards import check_call
+from rowbus.transport.receiving.delivery import check_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -37,7 +37,7 @@ from rowbus.settings import EndpointSettings, NativeDelayedDelivery, Transaction
 from rowbus.transport.queues.destination_rule import destination_rule
 from rowbus.transport.queues.reserved_names import check_endpoint_name
 from rowbus.transport.recoverability.policy import Recoverability
-from rowbus.transport.recurring.decisions import CatchUp
+from rowbus.transport.recurring.schedule import CatchUp
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

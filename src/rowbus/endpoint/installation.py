@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.delayed_delivery import delay_service
-from rowbus.transport.pubsub.installer import create_subscriptions
+from rowbus.transport.pubsub.table import create_subscriptions
 from rowbus.transport.queues.installer import create_queue, create_table, require_queues, require_table
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.running.scope import contained
 from rowbus.settings import TransactionMode
-from rowbus.transport.claims.reading import off_the_wire
+from rowbus.transport.claims.claim_check import off_the_wire
 from rowbus.transport.limits.decisions import Limited
 from rowbus.transport.limits.gate import Gate
 from rowbus.transport.limits.rate import RateLimit

@@ -14,8 +14,7 @@ from rowbus.running.host import this_host
 from rowbus.settings import NativeDelayedDelivery, host_digits
 from rowbus.transport.claims.claim_check import ClaimCheck
 from rowbus.transport.claims.table import own_values
-from rowbus.transport.deduplication.accepted import inbox_address
-from rowbus.transport.deduplication.table import own_inbox
+from rowbus.transport.deduplication.table import inbox_address, own_inbox
 from rowbus.transport.delayed.table import delayed_address
 from rowbus.transport.limits.rate import limits_address
 from rowbus.transport.limits.table import own_limits

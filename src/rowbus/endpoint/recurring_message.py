@@ -14,8 +14,7 @@ from rowbus.errors import ConfigurationError, HandlerError
 from rowbus.messages.outgoing import Options
 from rowbus.running.functions import can_be_called, described, is_unawaited, runs_nothing
 from rowbus.running.scope import contained
-from rowbus.transport.recurring.decisions import CatchUp
-from rowbus.transport.recurring.schedule import Schedule, schedule_of
+from rowbus.transport.recurring.schedule import CatchUp, Schedule, schedule_of
 from rowbus.transport.recurring.service import Recurring
 
 if TYPE_CHECKING:

@@ -30,11 +30,10 @@ from rowbus.messages.outgoing import Origin
 from rowbus.platform.plug_ins import PlugIns
 from rowbus.platform.reports import Reporter
 from rowbus.running.loop_watch import LoopWatch
-from rowbus.transport.claims.keeper import ClaimKeeper
-from rowbus.transport.deduplication.keeper import InboxKeeper
+from rowbus.transport.claims.claim_table import ClaimKeeper
+from rowbus.transport.deduplication.inbox import InboxKeeper
 from rowbus.transport.deduplication.table import inbox_table
-from rowbus.transport.limits.sweeper import LimitSweeper
-from rowbus.transport.limits.table import limit_table
+from rowbus.transport.limits.table import LimitSweeper, limit_table
 from rowbus.transport.pubsub.subscribers import Subscribers
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -42,9 +41,9 @@ from rowbus.transport.queues.lookout import lookout_of
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import Callbacks
 from rowbus.transport.receiving.dispatcher import Dispatcher
-from rowbus.transport.receiving.expired_purger import ExpiredPurger
+from rowbus.transport.receiving.interrupted_messages import Seclusion
+from rowbus.transport.receiving.preparation import ExpiredPurger
 from rowbus.transport.receiving.receiver import Receiver
-from rowbus.transport.receiving.seclusion import Seclusion
 from rowbus.transport.recurring.service import RecurringService
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.log.event import Event
 from rowbus.messages.dispatch import AppendedEvent
 from rowbus.messages.message_types import appended_event, event_content
-from rowbus.transport.events.table import log_table
+from rowbus.transport.events import log_table
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

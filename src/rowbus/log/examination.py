@@ -14,9 +14,8 @@ from rowbus.log import catalog as log_catalog
 from rowbus.log.diagnosis import LogSchema, diagnose_logs, diagnose_schema, diagnose_strangers
 from rowbus.log.schema import table as log_schema
 from rowbus.log.ticker import ticks
-from rowbus.transport.delayed.diagnosis import diagnose_delayed, diagnose_shifts
+from rowbus.transport.delayed.diagnosis import MOST_LOOKED_AT, diagnose_delayed, diagnose_shifts, shifts_of
 from rowbus.transport.delayed.table import delayed_table
-from rowbus.transport.delayed.time_shift import MOST_LOOKED_AT, shifts_of
 from rowbus.transport.queues.catalog.finding import find_queues, find_storages, sort_out
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking
 from rowbus.transport.queues.catalog.ownership import LOCKED

@@ -26,7 +26,7 @@ from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.composition import Composer, Destination, identity_of
 from rowbus.transport.inserts import CountedMessages, Inserts
 from rowbus.transport.pubsub.publication import publish
-from rowbus.transport.queues.missing import create_missing
+from rowbus.transport.queues.installer import create_missing
 from rowbus.transport.send_options import SendOptions, asked, options_of
 from rowbus.transport.send_verbs import AsyncSendVerbs, SendVerbs, Verbs
 

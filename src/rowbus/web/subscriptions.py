@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidAddressError, QueueNotFoundError
-from rowbus.transport.pubsub.reachable import existing_queues
+from rowbus.transport.pubsub.subscribers import existing_queues
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.finding import sort_out
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, refuse_strangers

@@ -11,7 +11,7 @@ from rowbus.messages.message import KeptValue, OutgoingMessage
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
 from rowbus.transport.claims.table import claimed_values
 from rowbus.transport.deduplication.table import inbox_table
-from rowbus.transport.delayed.due_messages import PassedOver
+from rowbus.transport.delayed.policy import PassedOver
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed.waiting import WaitingPlace
 from rowbus.transport.delayed_store.protocol import DelayedMessage

@@ -27,9 +27,8 @@ from rowbus.messages.headers import Header
 from rowbus.messages.message import KeptValue
 from rowbus.running.critical import Alarm
 from rowbus.testing import run_handlers
-from rowbus.transport.claims.claim_table import MONTH, key_of, value_id_of
+from rowbus.transport.claims.claim_table import MONTH, ClaimKeeper, key_of, value_id_of
 from rowbus.transport.claims.decisions import PART, parts_of, time_to_keep
-from rowbus.transport.claims.keeper import ClaimKeeper
 from rowbus.transport.claims.table import claimed_values
 from rowbus.transport.queues.installer import create_table
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints

@@ -11,7 +11,7 @@ import pytest
 
 from rowbus.messages.address import QueueAddress
 from rowbus.running.critical import Alarm
-from rowbus.transport.deduplication.keeper import InboxKeeper
+from rowbus.transport.deduplication.inbox import InboxKeeper
 from rowbus.transport.deduplication.postgresql import InboxTable
 from rowbus.transport.deduplication.table import inbox_table
 from rowbus.transport.queues.installer import create_table

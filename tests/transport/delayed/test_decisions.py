@@ -18,9 +18,10 @@ from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.outgoing import Content, Options, compose
 from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.delays import NoDelays
-from rowbus.transport.delayed.due_messages import DueMessage, PassedOver
 from rowbus.transport.delayed.policy import (
     MOST_AT_ONCE,
+    DueMessage,
+    PassedOver,
     Pauses,
     StuckMessages,
     behind,

@@ -17,7 +17,7 @@ from rowbus.errors import ShiftedTimesError
 from rowbus.messages.headers import Header
 from rowbus.messages.message_names import enclosed_types
 from rowbus.messages.timestamps import format_timestamp
-from rowbus.transport.delayed.time_shift import shift_of
+from rowbus.transport.delayed.diagnosis import shift_of
 from tests.conformance.endpoints import Endpoints
 from tests.fixtures.dotnet_rows import scenario
 from tests.fixtures.every import every

@@ -12,11 +12,10 @@ from rowbus.database.sessions import AsyncSession
 from rowbus.database.steps import run_steps
 from rowbus.errors import QueueNotFoundError
 from rowbus.messages.headers import Header
-from rowbus.transport.delayed.early_move import send_now
+from rowbus.transport.delayed.moves import send_now
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed.waiting import WaitingMessage, WaitingPlace
-from rowbus.transport.queues.destination_rule import Destinations
-from rowbus.transport.queues.destinations import ANY_QUEUE
+from rowbus.transport.queues.destination_rule import ANY_QUEUE, Destinations
 from tests.conformance.backend import Backend
 from tests.fixtures.every import every
 from tests.transport.delayed.table import Delayed, headers_of

@@ -8,7 +8,7 @@ import pytest
 
 from rowbus.running import breaker
 from rowbus.testing import temporary_database
-from rowbus.transport.delayed_store.decisions import failure_rate
+from rowbus.transport.delayed_store import decisions
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import Endpoints
 from tests.conformance.fixtures import case, endpoints, transport
@@ -55,6 +55,6 @@ def quick_breakers(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         (breaker, "WAIT_WHEN_ARMED"),
         (breaker, "WAIT_WHEN_TRIGGERED"),
-        (failure_rate, "LONGEST_WAIT"),
+        (decisions, "LONGEST_PAUSE"),
     ):
         monkeypatch.setattr(module, name, QUICKLY)

@@ -11,7 +11,7 @@ import pytest
 from rowbus.database.pool import SessionPool
 from rowbus.database.postgresql.database import Database
 from rowbus.testing import FakeClock
-from rowbus.transport.delayed_store.clock import MEASURED_EVERY, SAMPLES, DatabaseClock
+from rowbus.transport.delayed_store.poller import MEASURED_EVERY, SAMPLES, DatabaseClock
 from rowbus.transport.queues.catalog import postgresql as catalog
 from tests.conformance.backend import Backend
 from tests.fixtures.every import every

@@ -12,7 +12,7 @@ import pytest
 import rowbus
 from rowbus.errors import InvalidHeaderError, QueueNotFoundError
 from rowbus.messages.headers import Header
-from rowbus.transport.delayed_store.clock import DatabaseClock
+from rowbus.transport.delayed_store.poller import DatabaseClock
 from rowbus.transport.queues.catalog import postgresql as catalog
 from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.on_postgresql import queue

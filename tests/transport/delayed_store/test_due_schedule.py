@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from rowbus.testing import FakeClock
-from rowbus.transport.delayed_store.decisions.due_schedule import LONGEST_WAIT, DueSchedule
+from rowbus.transport.delayed_store.decisions import LONGEST_WAIT, DueSchedule
 
 NOW = FakeClock().now()
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from rowbus.testing import FakeClock
-from rowbus.transport.delayed_store.decisions.failure_rate import WINDOW, FailureRate
+from rowbus.transport.delayed_store.decisions import WINDOW, FailureRate
 from rowbus.transport.delayed_store.poller import OVERLAP
 from tests.fixtures.every import every
 

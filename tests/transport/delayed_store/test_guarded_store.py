@@ -16,7 +16,7 @@ import pytest
 from rowbus import DelayedMessage, DelayedMessageStore, StoreError, StoreUnavailableError
 from rowbus.running.threads import run_in_thread
 from rowbus.testing import FakeClock
-from rowbus.transport.delayed_store import calls
+from rowbus.transport.delayed_store import guarded_store
 from rowbus.transport.delayed_store.guarded_store import GuardedStore
 from tests.fixtures.every import every
 from tests.transport.delayed_store.stores import MemoryStore
@@ -134,7 +134,7 @@ async def test_a_call_that_hangs_is_given_up_and_the_store_is_said_to_be_away() 
 async def test_a_call_that_heeds_no_cancellation_is_left_behind(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(calls, "PATIENCE", 0.01)
+    monkeypatch.setattr(guarded_store, "PATIENCE", 0.01)
     over = asyncio.Event()
 
     async def stubborn() -> None:
@@ -154,7 +154,7 @@ async def test_a_call_that_heeds_no_cancellation_is_left_behind(
 async def test_stopping_shortens_the_calls_in_progress_and_those_to_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(calls, "WHEN_STOPPING", 0.001)
+    monkeypatch.setattr(guarded_store, "WHEN_STOPPING", 0.001)
     entered = asyncio.Event()
 
     async def hang() -> None:

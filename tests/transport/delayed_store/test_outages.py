@@ -17,8 +17,8 @@ from rowbus import DelayedMessage, DelayedMessageStore, TransactionMode
 from rowbus.running.breaker import CircuitBreaker
 from rowbus.running.telemetry import process
 from rowbus.testing import FakeClock
-from rowbus.transport.delayed_store import calls, stores
-from rowbus.transport.delayed_store.decisions.failure_verdict import is_outage
+from rowbus.transport.delayed_store import guarded_store, stores
+from rowbus.transport.delayed_store.decisions import is_outage
 from tests.conformance.transport import eventually
 from tests.transport.delayed_store.documented import file_store
 from tests.transport.delayed_store.place import BILLING, ERROR, LATER, SOON, TIMEOUTS, Place, order
@@ -110,7 +110,7 @@ async def test_a_wrong_answer_of_next_is_logged_and_critical_and_the_poller_goes
 async def test_a_store_that_hangs_is_critical_and_keeps_no_stop_waiting(
     shared: Place, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "WHEN_STOPPING", 0.05)
+    monkeypatch.setattr(guarded_store, "WHEN_STOPPING", 0.05)
     store = Unsteady()
     store.instead[method] = asyncio.Event().wait
 

@@ -21,7 +21,7 @@ from rowbus.errors import (
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
-from rowbus.transport.delayed_store.decisions.failure_verdict import (
+from rowbus.transport.delayed_store.decisions import (
     AfterFailure,
     after_failure,
     is_outage,

@@ -9,7 +9,7 @@ import pytest
 
 import rowbus
 from rowbus import DelayedMessage, TransactionMode
-from rowbus.transport.delayed_store.decisions.failure_verdict import is_outage
+from rowbus.transport.delayed_store.decisions import is_outage
 from tests.conformance.backend import Backend
 
 pytestmark = [

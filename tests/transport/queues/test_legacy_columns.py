@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowbus.messages.headers import Header, decode_headers
-from rowbus.transport.queues.legacy_columns import merged
+from rowbus.transport.queues.sqlserver_shape import merged
 
 
 def test_headers_without_legacy_columns_stay_as_they_are() -> None:

@@ -16,7 +16,7 @@ from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.lookout import Lookout
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.queues.watch import QueueWatch
-from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START
+from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
 from tests.conformance.transport import within
 from tests.fixtures.command_line import as_role
 from tests.fixtures.sessions import put, run

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from rowbus.transport.receiving.decisions.round import Round
+from rowbus.transport.receiving.decisions.rounds import Round
 from rowbus.transport.receiving.permits import Permits
 
 

@@ -14,8 +14,7 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.recoverability.failed_message import Selection
-from rowbus.transport.recoverability.failures.finder import find, listed
-from rowbus.transport.recoverability.failures.index import FailureIndex
+from rowbus.transport.recoverability.failures.index import FailureIndex, find, listed
 from rowbus.transport.recoverability.failures.postgresql import FailuresTable
 from rowbus.transport.recoverability.failures.search import Search, groups
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from rowbus.errors import InvalidAddressError
 from rowbus.errors.exception_facts import data_of, inner_exception, type_name
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.recoverability.python_traceback import python_traceback
 from rowbus.transport.recoverability.stack_trace import (
     LONGEST_FRAMES,
     LONGEST_MESSAGE,
     MOST_FRAMES,
+    python_traceback,
     stack_trace,
 )
 from tests.fixtures.every import every

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rowbus
-from rowbus.transport.recurring.decisions import CatchUp
-from rowbus.transport.recurring.schedule import Interval
+from rowbus.transport.recurring.schedule import CatchUp, Interval
 from rowbus.transport.recurring.table import recurring_address, recurring_table
 from tests.conformance.transport import eventually
 

@@ -11,16 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import rowbus
-from rowbus.transport.recurring.decisions import (
+from rowbus.transport.recurring.schedule import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
     MISSED_AFTER,
     MOST_TICKS,
     CatchUp,
+    Schedule,
     due_ticks,
     pause_until,
+    schedule_of,
 )
-from rowbus.transport.recurring.schedule import Schedule, schedule_of
 from tests.fixtures.every import every
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -17,7 +17,7 @@ from rowbus.transport.requests.decisions import (
     is_for_answers,
     shortened,
 )
-from rowbus.transport.requests.sweeper import Sweeper
+from rowbus.transport.requests.receiver import Sweeper
 from tests.conformance.backend import Backend
 from tests.conformance.on_sqlserver import SqlServer
 from tests.conformance.transport import eventually

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.messages.mutators import with_changes
 from rowbus.running.turns import onto_loop
-from rowbus.transport.claims.reading import off_the_wire
+from rowbus.transport.claims.claim_check import off_the_wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

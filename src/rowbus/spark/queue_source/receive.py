@@ -40,7 +40,7 @@ from rowbus.spark.queue_source.claims import (
 from rowbus.spark.queue_source.lease_keeper import LeaseKeeper
 from rowbus.spark.queue_source.rows import read_rows
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START
+from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
 
 if TYPE_CHECKING:
     import pyarrow as pa

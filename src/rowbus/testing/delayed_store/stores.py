@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowbus import TransactionMode
-from rowbus.transport.delayed_store.decisions.answers import wrong_message, wrong_time, wrong_truth
+from rowbus.transport.delayed_store.decisions import wrong_message, wrong_time, wrong_truth
 from rowbus.transport.delayed_store.protocol import DelayedMessage
 
 if TYPE_CHECKING:

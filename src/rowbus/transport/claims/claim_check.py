@@ -1,7 +1,8 @@
 """The claim check: keeps large properties outside of the rows, where .NET keeps and looks for them.
 
-Invariant: a value is kept before the message that has its key leaves, or by the same transaction; nothing is removed by
-processing a message.
+Invariants: a value is kept before the message that has its key leaves, or by the same transaction; nothing is removed
+by processing a message; statements run one after the other through the caller's session, and in its transaction, if it
+is in one.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from copy import copy
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
+from rowbus.database.steps import run_steps
 from rowbus.errors import ClaimNotFoundError, ConfigurationError
 from rowbus.messages.headers import Header
 from rowbus.messages.message import KeptValue
 from rowbus.messages.message_types import contract_of
-from rowbus.messages.mutators import KeepingMutator
+from rowbus.messages.mutators import KeepingMutator, take_off
 from rowbus.messages.uuids import new_message_id
 from rowbus.running.functions import check_function
+from rowbus.running.threads import run_in_thread
 from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.claims import claims
 from rowbus.transport.claims.claim_table import ClaimTable, key_of, value_id_of
@@ -28,9 +31,10 @@ from rowbus.transport.claims.table import claimed_values
 if TYPE_CHECKING:
     from typing import Self
 
-    from rowbus.database.steps import Steps
+    from rowbus.database.steps import Runs, Steps
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
+    from rowbus.messages.mutators import Mutator
 
 IN_TABLE: Final = ClaimTable()
 NONE: Final[Mapping[type | str, Sequence[str]]] = MappingProxyType({})
@@ -254,3 +258,29 @@ def _names(names: Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         raise ConfigurationError(f"Give the properties to claim as a list: [{names!r}].")
     return tuple(names)
+
+
+async def off_the_wire(
+    headers: dict[str, str | None], body: bytes, mutators: Sequence[Mutator], session: Runs
+) -> bytes:
+    """Change headers, and return a body, as they come off the wire: what blocks in a thread, what asks on a session.
+
+    Raises what a mutator raises, and StorageError.
+    """
+    may_block = any(mutator.blocks(headers) for mutator in mutators)
+    for mutator in reversed(mutators):
+        if isinstance(mutator, ClaimCheck) and mutator.asks:
+            body = await run_steps(session, mutator.reading(headers, body))
+        elif may_block:
+            body = await run_in_thread(take_off, headers, body, (mutator,))
+        else:
+            body = take_off(headers, body, (mutator,))
+    return body
+
+
+def takes_time(headers: Mapping[str, str | None], mutators: Sequence[Mutator]) -> bool:
+    """Say whether a message that came with these headers waits for something when it comes off the wire."""
+    return any(
+        mutator.blocks(headers) or (isinstance(mutator, ClaimCheck) and mutator.asks and has_claims(headers))
+        for mutator in mutators
+    )

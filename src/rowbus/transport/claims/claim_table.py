@@ -1,18 +1,22 @@
-"""The table in which a `ClaimCheck` keeps values by default: which one, for how long, under what keys.
+"""The table in which a `ClaimCheck` keeps values by default: which one, for how long, under what keys; its keeper.
 
-Invariant: no I/O; a key says in which table its value is, and leads to no other.
+Invariants: a key says in which table its value is, and leads to no other; as of every `RecordKeeper`.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConfigurationError, Unrecoverable
 from rowbus.messages.addresses import address_of
+from rowbus.transport.claims.table import claimed_values
+from rowbus.transport.queues.records.table import RecordKeeper
 
 if TYPE_CHECKING:
+    from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
 
@@ -74,3 +78,14 @@ def value_id_of(key: str, table: QueueAddress) -> str:
             "sender and receiver the same ClaimTable, then have the message tried again: rowbus errors retry."
         )
     return found["id"]
+
+
+class ClaimKeeper(RecordKeeper):
+    """Sweeps a table of claimed values, which several endpoints may share. For one event loop."""
+
+    what = "claimed values"
+    logger = logging.getLogger("rowbus.claims")
+
+    def purge(self) -> Statement[int]:
+        """Return the statement that deletes one batch of values."""
+        return claimed_values(self._address).sweep()

@@ -3,23 +3,28 @@
 For handlers whose effects are not on `context.connection`: in a transaction of their own, or in another database. (An
 endpoint with the setting `deduplicate_for` does by itself what is here, in the receive transaction.)
 
-Invariant: nothing is committed here; a message is noted when the caller's transaction commits.
+Invariants: nothing is committed here; a message is noted when the caller's transaction commits; as of every
+`RecordKeeper`.
 """
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowbus.database.backends import borrow, borrow_async
 from rowbus.database.steps import run_steps, run_steps_now
-from rowbus.transport.deduplication.accepted import inbox_address
-from rowbus.transport.deduplication.table import inbox_table
+from rowbus.transport.deduplication.table import inbox_address, inbox_table
 from rowbus.transport.queues.owners import refuse_foreign
+from rowbus.transport.queues.records.table import INTERVAL, RecordKeeper
 
 if TYPE_CHECKING:
+    from rowbus.database.sessions import SessionPool
+    from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
+    from rowbus.running.critical import Alarm
     from rowbus.transport.deduplication.table import InboxTable
 
 PURGE_BATCH: Final = 1000  # rows deleted by one statement
@@ -106,3 +111,31 @@ def _table(endpoint: str, addresses: Addresses) -> InboxTable:
     address: QueueAddress = inbox_address(endpoint, addresses)
     address.validate()
     return inbox_table(address)
+
+
+BATCH: Final = 1000  # rows deleted in one transaction
+
+
+class InboxKeeper(RecordKeeper):
+    """Keeps one endpoint's inbox within its retention. For one event loop."""
+
+    what = "messages"
+    logger = logging.getLogger("rowbus.inbox")
+
+    def __init__(
+        self,
+        pool: SessionPool,
+        table: InboxTable,
+        remember: timedelta,
+        alarm: Alarm,
+        *,
+        interval: float = INTERVAL,
+    ) -> None:
+        """Forget what was accepted longer ago than `remember`. No I/O."""
+        super().__init__(pool, table.address, alarm, interval=interval)
+        self._table = table
+        self._remember = remember
+
+    def purge(self) -> Statement[int]:
+        """Return the statement that forgets one batch of messages."""
+        return self._table.purge(self._remember, BATCH)

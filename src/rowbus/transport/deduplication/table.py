@@ -5,7 +5,7 @@ Invariant: nothing here names a database.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rowbus.database.backends import bound_table
 from rowbus.database.statements import Statement, no_rows
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
 
 
 class InboxTable(RecordStatements):
@@ -61,3 +62,12 @@ def own_inbox(address: QueueAddress) -> OwnTable:
     """Return a table of processed messages as an endpoint has it."""
     called = "the table of processed messages"
     return OwnTable(inbox_table(address), called, f"{INSTALL}, or do without: deduplicate_for=None")
+
+
+INBOX: Final = "Inbox"
+"""The qualifier of the table: `Billing.Inbox`."""
+
+
+def inbox_address(endpoint: str, addresses: Addresses) -> QueueAddress:
+    """Return the table of what an endpoint has processed."""
+    return addresses.for_endpoint(endpoint, qualifier=INBOX)

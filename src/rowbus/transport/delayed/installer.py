@@ -9,9 +9,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import QueueNotFoundError, ShiftedTimesError
-from rowbus.transport.delayed.diagnosis import diagnose_shifts
+from rowbus.transport.delayed.diagnosis import MOST_LOOKED_AT, diagnose_shifts, shifts_of
 from rowbus.transport.delayed.table import delayed_table
-from rowbus.transport.delayed.time_shift import MOST_LOOKED_AT, shifts_of
 from rowbus.transport.queues.installer import add_body_string, create_table
 
 if TYPE_CHECKING:

@@ -4,8 +4,9 @@ A message whose queue is missing goes to the error queue at once, with its story
 endpoint's own queue, from where it is forwarded under the endpoint's policy for failures, as NServiceBus forwards
 all. Without an own queue (a process that only sends) it goes to the error queue.
 
-Invariant: a message is in exactly one table at any time, and one that cannot be moved anywhere stays where it is
-without holding up others: they are passed over, and tried again after ever longer waits.
+Invariants: a message is in exactly one table at any time, and one that cannot be moved anywhere stays where it is
+without holding up others: they are passed over, and tried again after ever longer waits; in the transaction of its
+runner, and under the locks that movers take, so that nothing goes twice.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from rowbus.errors import DestinationRefusedError, MalformedHeadersError, QueueN
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 from rowbus.messages.message import MessageRow
 from rowbus.transport.delayed.policy import StuckMessages, by_route
-from rowbus.transport.queues.destination_rule import Destinations
-from rowbus.transport.queues.destinations import ANY_QUEUE
+from rowbus.transport.queues.destination_rule import ANY_QUEUE, Destinations
+from rowbus.transport.queues.table import queue_table
 from rowbus.transport.recoverability.failure_headers import failed_message, poison_message
 
 if TYPE_CHECKING:
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import AsyncSession
     from rowbus.database.statements import Statement
+    from rowbus.database.steps import Steps
     from rowbus.errors import RowbusError
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
-    from rowbus.transport.delayed.due_messages import DueMessage, PassedOver
-    from rowbus.transport.delayed.policy import Route
+    from rowbus.transport.delayed.policy import DueMessage, PassedOver, Route
     from rowbus.transport.delayed.table import DelayedTable, MovedBatch
 
 logger = logging.getLogger("rowbus.delaying")
@@ -269,3 +270,29 @@ def _only(groups: Mapping[Route | None, object]) -> Route | None:
     """Return where all messages of a batch went, if that is one queue and their headers name it as ours do."""
     route = next(iter(groups), None) if len(groups) == 1 else None
     return route if route is not None and route.mark else None
+
+
+def send_now(
+    table: DelayedTable,
+    own: QueueAddress,
+    destinations: Destinations,
+    message_id: str,
+    due: datetime | None = None,
+) -> Steps[int]:
+    """Move the message of this id to its queue, as the mover would when it is due; say how many rows: 1, or 0.
+
+    To be run in a transaction. 0: it is not there, or a mover has it in its hands; that is passed over, never waited
+    for. One that does not say where it goes goes to the endpoint's `own` queue, which forwards it. The time when it is
+    `due` saves reading the whole table. Raises DestinationRefusedError, QueueNotFoundError or StorageError when it
+    cannot go where it should: once that is rolled back, it waits on.
+    """
+    taken = yield table.take(message_id, due)
+    for route, ids in by_route(taken, table.address).items():
+        if route is None:
+            yield table.move(ids, own)
+            continue
+        destinations.require_allowed(route.destination)
+        if not destinations.knows(route.destination):
+            destinations.judge(route.destination, (yield queue_table(route.destination).is_queue()))
+        yield table.move(ids, *route)
+    return len(taken)

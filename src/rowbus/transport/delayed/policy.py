@@ -1,12 +1,12 @@
-r"""Where due messages go, and when their mover looks again: the decisions of moving, as arithmetic on values.
+"""Where due messages go, and when their mover looks again: the decisions of moving, as arithmetic on values.
 
 A delayed message names its destination in a header of the transport's own (docs/wire-format.md#delayed-table), of which
 other software is not to know. We find it in the raw header text and have the database cut it out, so that neither
 headers nor bodies are rewritten here: quotes inside JSON strings are escaped, so the name between plain quotes is the
 header, never a value and never the end of another name.
 
-Invariant: pure; and `route` has an answer to every header text: None sends the message the way
-NServiceBus's movers send all messages, through the endpoint's own queue.
+Invariant: pure; and `route` has an answer to every header text: None sends the message the way NServiceBus's movers
+send all messages, through the endpoint's own queue.
 """
 
 from __future__ import annotations
@@ -20,14 +20,31 @@ from rowbus.errors import InvalidAddressError
 from rowbus.messages.headers import Header
 from rowbus.running.backoff import LookPauses, doubling
 from rowbus.running.bounded import LONGEST_REMEMBERED, MOST
-from rowbus.transport.delayed.due_messages import PassedOver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
-    from rowbus.transport.delayed.due_messages import DueMessage
+
+
+class DueMessage(NamedTuple):
+    """A message locked by this transaction, to be moved: the row's id, the raw header text.
+
+    `moment` is when it became due, in microseconds since 1970, where that was asked for.
+    """
+
+    id: str
+    headers: str
+    moment: int = 0
+
+
+class PassedOver(NamedTuple):
+    """How far the messages go that are passed over: all that became due before a moment, and these at that moment."""
+
+    moment: int
+    ids: tuple[str, ...]
+
 
 _MARK: Final = re.compile(
     rf',?(?<!\\)"{re.escape(Header.FORWARD_DESTINATION)}"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*")', re.DOTALL

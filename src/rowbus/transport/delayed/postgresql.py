@@ -21,7 +21,7 @@ from rowbus.messages.addresses import refuse_missing
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.uuids import random_uuids
 from rowbus.running.bounded import Bounded
-from rowbus.transport.delayed.due_messages import DueMessage
+from rowbus.transport.delayed.policy import DueMessage
 from rowbus.transport.delayed.table import DelayedState, Due, MovedBatch
 from rowbus.transport.delayed.waiting import (
     LookedAtMessage,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rowbus.database.locks.holder import LockHolder
     from rowbus.database.statements import Row, Rows
     from rowbus.messages.message import OutgoingMessage
-    from rowbus.transport.delayed.due_messages import PassedOver
+    from rowbus.transport.delayed.policy import PassedOver
 
 _FOLDER = "transport/delayed/sql/postgresql"
 MISSING = "the table of delayed messages does not exist; create it with `rowbus delayed create`."

@@ -20,7 +20,7 @@ from rowbus.database.statements import Adaptation, Query, Statement, no_rows
 from rowbus.messages.addresses import refuse_missing
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.running.bounded import Bounded
-from rowbus.transport.delayed.due_messages import DueMessage
+from rowbus.transport.delayed.policy import DueMessage
 from rowbus.transport.delayed.table import DelayedState, Due
 from rowbus.transport.delayed.waiting import (
     LookedAtMessage,
@@ -28,7 +28,6 @@ from rowbus.transport.delayed.waiting import (
     WaitingMessages,
     WaitingPlace,
 )
-from rowbus.transport.queues.legacy_columns import merged
 from rowbus.transport.queues.sqlserver import (
     RECOVERABLE,
     exists,
@@ -36,6 +35,7 @@ from rowbus.transport.queues.sqlserver import (
     lock_creation,
     on_this_server,
 )
+from rowbus.transport.queues.sqlserver_shape import merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
     from rowbus.messages.sqlserver_address import SqlServerAddress
-    from rowbus.transport.delayed.due_messages import PassedOver
+    from rowbus.transport.delayed.policy import PassedOver
 
 _FOLDER = "transport/delayed/sql/sqlserver"
 MISSING = "the table of delayed messages does not exist; create it with `rowbus delayed create`."

@@ -17,10 +17,9 @@ from rowbus.running.critical import Alarm, callback_of
 from rowbus.running.host import this_host
 from rowbus.running.signals import Serving
 from rowbus.settings import NativeDelayedDelivery
-from rowbus.transport.delayed.early_move import send_now
 from rowbus.transport.delayed.installer import create_delayed, require_delayed
 from rowbus.transport.delayed.mover import MoverService, open_session
-from rowbus.transport.delayed.moves import DueMoves, Fallback
+from rowbus.transport.delayed.moves import DueMoves, Fallback, send_now
 from rowbus.transport.delayed.table import delayed_address, delayed_table
 from rowbus.transport.queues.destination_rule import moved_destinations
 from rowbus.transport.queues.table import queue_table

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.message import OutgoingMessage
     from rowbus.settings import NativeDelayedDelivery
-    from rowbus.transport.delayed.due_messages import DueMessage, PassedOver
+    from rowbus.transport.delayed.policy import DueMessage, PassedOver
     from rowbus.transport.delayed.waiting import (
         LookedAtMessage,
         WaitingMessage,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Query, Rows
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.delayed.due_messages import DueMessage
+    from rowbus.transport.delayed.policy import DueMessage
 
 MOST_READ = 100_000
 """How many messages a search looks through before it says where it stopped."""

@@ -21,7 +21,7 @@ from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.running.bounded import Bounded
 from rowbus.running.waiting import pause
-from rowbus.transport.delayed_store.decisions.failure_verdict import AfterFailure, after_failure
+from rowbus.transport.delayed_store.decisions import AfterFailure, after_failure
 from rowbus.transport.delayed_store.timeouts_queue import properties
 from rowbus.transport.recoverability.failure_headers import RAW_HEADERS, failed_message
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
     from rowbus.running.critical import ReportedBreaker
-    from rowbus.transport.delayed_store.decisions.failure_rate import FailureRate
+    from rowbus.transport.delayed_store.decisions import FailureRate
     from rowbus.transport.delayed_store.protocol import DelayedMessage
     from rowbus.transport.delayed_store.scopes import Scope, Scopes
     from rowbus.transport.queues.destination_rule import Ask, Destinations

@@ -20,12 +20,10 @@ from rowbus.running.critical import Alarm, ReportedBreaker, report
 from rowbus.running.waiting import cancel, pause
 from rowbus.settings import FailureHandling, TransactionMode
 from rowbus.transport.delayed.table import delayed_table
-from rowbus.transport.delayed_store.clock import DatabaseClock
-from rowbus.transport.delayed_store.decisions.failure_rate import FailureRate
-from rowbus.transport.delayed_store.decisions.failure_verdict import is_outage
+from rowbus.transport.delayed_store.decisions import FailureRate, is_outage
 from rowbus.transport.delayed_store.forwarder import MOST_HELD, Alarms, Forwarder, Rules
 from rowbus.transport.delayed_store.guarded_store import GuardedStore
-from rowbus.transport.delayed_store.poller import OVERLAP, DelayedStorePoller
+from rowbus.transport.delayed_store.poller import OVERLAP, DatabaseClock, DelayedStorePoller
 from rowbus.transport.delayed_store.scopes import scopes
 from rowbus.transport.delayed_store.store_receiver import StoreDelays, StoreReceiver
 from rowbus.transport.delayed_store.timeouts_queue import QUALIFIER

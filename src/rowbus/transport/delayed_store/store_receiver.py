@@ -19,7 +19,7 @@ from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.running.waiting import pause
-from rowbus.transport.delayed_store.decisions.failure_verdict import (
+from rowbus.transport.delayed_store.decisions import (
     AfterFailure,
     after_failure,
     is_outage,

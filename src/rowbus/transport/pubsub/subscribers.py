@@ -1,7 +1,7 @@
 """Subscribers of an event: asked of the database, and remembered for a few seconds.
 
-Invariant: what is remembered is whole answers of the database, none older than the endpoint's setting says; a
-caller that stops waiting for an answer leaves it to the others that wait.
+Invariants: what is remembered is whole answers of the database, none older than the endpoint's setting says; a caller
+that stops waiting for an answer leaves it to the others that wait; nothing here is locked or changed.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.errors import InvalidAddressError
 from rowbus.transport.pubsub.subscription import check_subscription, topics_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from rowbus.database.sessions import SessionPool
+    from rowbus.database.sessions import Session, SessionPool
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
+    from rowbus.transport.pubsub.subscription import TopicSubscription
     from rowbus.transport.pubsub.table import SubscriptionRouting
+    from rowbus.transport.queues.catalog.table import Catalog
 
 logger = logging.getLogger("rowbus.subscriptions")
 
@@ -148,3 +151,22 @@ class Subscribers:
         self._changes += 1
         for topics in [topics for topics in self._answers if not set(topics).isdisjoint(changed)]:
             del self._answers[topics]
+
+
+def existing_queues(
+    session: Session, catalog: Catalog, table: QueueAddress, subscriptions: Iterable[TopicSubscription]
+) -> set[str]:
+    """Return those of the addresses in a table of subscriptions, as they are written, whose tables exist."""
+    queues = {
+        one.queue: address for one in subscriptions if (address := _meant(table, one.queue)) is not None
+    }
+    found = session.run(catalog.find_queues(set(queues.values())))
+    tables = {shape.address for shape in found}
+    return {text for text, address in queues.items() if address in tables}
+
+
+def _meant(table: QueueAddress, text: str) -> QueueAddress | None:
+    try:
+        return table.neighbour(text)
+    except InvalidAddressError:
+        return None

@@ -1,6 +1,6 @@
 """The table of subscriptions: the operations on it, on every database.
 
-Invariant: nothing here names a database.
+Invariants: nothing here names a database; a table that exists stays as it is, also if another process created it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from rowbus.database.backends import bound_table
 from rowbus.database.statements import Statement
 from rowbus.transport.pubsub.subscription import TopicSubscription
+from rowbus.transport.queues.installer import create_table
 from rowbus.transport.queues.records.table import RecordStatements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rowbus.database.sessions import AsyncSession
     from rowbus.database.statements import Rows
     from rowbus.messages.address import QueueAddress
 
@@ -78,3 +80,8 @@ def subscription_routing(address: QueueAddress) -> SubscriptionRouting:
     """Return the statements on a table of subscriptions. No I/O."""
     table: SubscriptionRouting = bound_table("rowbus.transport.pubsub", "SubscriptionRouting", address)
     return table
+
+
+async def create_subscriptions(session: AsyncSession, address: QueueAddress) -> bool:
+    """Create the table of who subscribes to what if it is missing; say whether it was. Raises as `create_queue`."""
+    return await create_table(session, subscription_routing(address), "the table of subscriptions")

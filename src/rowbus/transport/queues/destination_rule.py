@@ -3,29 +3,66 @@
 The database is asked once for each destination and then not for a while, so that what repeats costs nothing, and a
 table that has changed is noticed.
 
-Invariant: what is remembered is bounded, and only destinations that passed are remembered.
+A role that may insert into one queue writes the headers of its messages, and a header may name any table that the
+receiver may write to. So a destination from a header is obeyed only within what the operator allows: any queue, those
+of the same schema, or some that are listed. What an application's own code sends is its own affair.
+
+Invariants: what is remembered is bounded, and only destinations that passed are remembered; an address is allowed or
+not by its names alone, compared exactly.
 """
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import DestinationRefusedError, QueueNotFoundError
 from rowbus.settings import AllowedDestinations
-from rowbus.transport.queues.destinations import ANY_QUEUE, listed, same_schema
 from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.settings import Allowed
-    from rowbus.transport.queues.destinations import DestinationRule
 
     Ask = Callable[[Statement[bool | None]], Awaitable[bool | None]]
+
+EVERY: Final = "*"
+"""As the table of an address that is allowed: every queue of its schema."""
+
+
+class DestinationRule(NamedTuple):
+    """What is allowed: `queues`, some of which stand for a schema's, or None for any; `allowed` is for people."""
+
+    queues: frozenset[QueueAddress] | None
+    allowed: str
+
+    def allows(self, destination: QueueAddress) -> bool:
+        """Say whether a message may go there."""
+        return (
+            self.queues is None
+            or destination in self.queues
+            or replace(destination, table=EVERY) in self.queues
+        )
+
+
+ANY_QUEUE: Final = DestinationRule(None, "any queue")
+
+
+def same_schema(queue: QueueAddress) -> DestinationRule:
+    """Allow the queues of the schema that a queue is in."""
+    return DestinationRule(frozenset((replace(queue, table=EVERY),)), f"the queues beside {queue}")
+
+
+def listed(queues: Iterable[QueueAddress]) -> DestinationRule:
+    """Allow these queues, and those of the schemas that some of them stand for."""
+    allowed = frozenset(queues)
+    return DestinationRule(allowed, ", ".join(sorted(map(str, allowed))) or "no queue")
+
 
 REMEMBERED: Final = 1000  # destinations
 FOR_SECONDS: Final = 60.0

@@ -1,7 +1,8 @@
-"""Creates the queues an endpoint needs, side by side with others that do the same.
+"""Creates queues: those an endpoint needs, and those a sender misses because their endpoint was never started.
 
-Invariant: never creates a schema unless that is what was asked for, never changes a queue that exists except to add
-what was asked for, and ends with the queue there, also if another process created it.
+Invariants: never creates a schema unless that is what was asked for, never changes a queue that exists except to add
+what was asked for, and ends with the queue there, also if another process created it; nothing is committed here; what
+fails is undone, and the sender's transaction stays usable.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from rowbus.database.steps import run_steps
 from rowbus.errors import (
     AlreadyThereError,
     ConfigurationError,
+    PermissionDeniedError,
     QueueNotFoundError,
     SchemaNotFoundError,
     StorageError,
@@ -25,8 +27,9 @@ from rowbus.transport.queues.owners import refuse_foreign
 from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable
 
+    from rowbus.database.blocking import UserSession
     from rowbus.database.sessions import AsyncSession
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
@@ -153,3 +156,39 @@ async def _run_in_transaction(
         for statement in statements:
             await session.run(statement)
         await run_steps(session, refuse_foreign(address))
+
+
+async def create_missing(session: UserSession, tables: Iterable[MessageTable | RecordTable]) -> None:
+    """Create those tables that are missing, in the session's transaction; waits for others that create the same.
+
+    Raises InvalidAddressError, PermissionDeniedError, StorageError, and ConfigurationError when the schema does not
+    exist, or a role that this one cannot trust was faster.
+    """
+    for table in tables:
+        table.address.validate()
+        if not await session.run(table.exists()):
+            with _explained(table.address):
+                async with session.transaction():
+                    await session.run_all(table.create())
+                    await run_steps(session, refuse_foreign(table.address))
+
+
+@contextmanager
+def _explained(address: QueueAddress) -> Generator[None]:
+    """Say what to do about an error; that another was faster is none."""
+    try:
+        yield
+    except AlreadyThereError:
+        pass
+    except (QueueNotFoundError, SchemaNotFoundError) as error:
+        raise ConfigurationError(
+            f"{address} cannot be created: the schema {address.schema!r} does not exist; create it (`rowbus queue "
+            "create --create-schema`) or choose another."
+        ) from error
+    except PermissionDeniedError as error:
+        raise PermissionDeniedError(
+            f"{address} is missing, and this role may not create it ({error}). Have it created by a role that may "
+            "(`rowbus schema install`, `rowbus queue create`), or grant this one the right to create tables in the "
+            f"schema {address.schema!r}.",
+            sqlstate=error.sqlstate,
+        ) from error

@@ -22,8 +22,7 @@ from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.message import MessageRow, PeekedMessage
 from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.settings import LARGEST_MESSAGE, LONGEST_HEADERS_READ, LONGEST_READ
-from rowbus.transport.queues.legacy_columns import merged
-from rowbus.transport.queues.sqlserver_shape import NEEDED, Index, header_warning, index_warnings
+from rowbus.transport.queues.sqlserver_shape import NEEDED, Index, header_warning, index_warnings, merged
 from rowbus.transport.queues.table import OversizedMessage, Place
 
 if TYPE_CHECKING:

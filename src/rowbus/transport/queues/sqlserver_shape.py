@@ -1,14 +1,20 @@
-"""The shape of a queue table on SQL Server, and in what a table differs from it.
+"""The shape of a queue table on SQL Server, in what a table differs, and columns that old .NET endpoints write.
 
 Source: docs/wire-format.md#queue-table-on-sql-server.
 
-Invariant: pure; a difference is one sentence that says what is there and what should be.
+Versions before 7 fill the columns CorrelationId and ReplyToAddress; hand-written inserts may leave the headers empty
+(docs/wire-format.md#queue-table-on-sql-server). Both become headers like any others when a message is received.
+
+Invariants: pure; a difference is one sentence that says what is there and what should be; a header that is there wins
+over its column, and headers that cannot be read stay as they are.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rowbus.errors import MalformedHeadersError
+from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 from rowbus.transport.queues.shape import QueueColumn, QueueShape
 
 if TYPE_CHECKING:
@@ -104,3 +110,20 @@ def _differences_of_column(here: QueueColumn, expected: QueueColumn) -> Iterator
         yield f"the column {expected.name} {'takes null' if here.nullable else 'refuses null'}"
     if expected.filled and not here.filled:
         yield f"the column {expected.name} is no identity column: it takes no number by itself"
+
+
+NO_HEADERS = "{}"
+
+
+def merged(headers: str, correlation_id: str | None = None, reply_to_address: str | None = None) -> str:
+    """Return the header text of a message, with what its legacy columns say in addition."""
+    text = headers or NO_HEADERS
+    if not (correlation_id or reply_to_address):
+        return text
+    try:
+        known = decode_headers(text)
+    except MalformedHeadersError:
+        return text
+    columns = {Header.CORRELATION_ID: correlation_id, Header.REPLY_TO_ADDRESS: reply_to_address}
+    missing = {name: value for name, value in columns.items() if value and not known.get(name)}
+    return encode_copied_headers({**known, **missing}) if missing else text

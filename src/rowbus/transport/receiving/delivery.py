@@ -1,23 +1,30 @@
 """A message in hand, as its processing sees it, and the contract of those who process it.
 
-Invariant: headers are a fresh copy at every attempt; nothing an attempt changes or sends outlives its failure, except
-what it sent with `send_now`.
+Invariants: headers are a fresh copy at every attempt; nothing an attempt changes or sends outlives its failure, except
+what it sent with `send_now`. A call is made after a commit or never: an attempt that fails takes its calls with it.
+Nothing that a call does keeps the next from being made.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from rowbus.errors import ConfigurationError, HandlerError
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
 from rowbus.running.critical import OnCriticalError, report
+from rowbus.running.functions import check_function, described, is_unawaited
 from rowbus.running.scope import require_unfinished
-from rowbus.transport.receiving.afterwards import CallAfterCommit, check_call
+from rowbus.running.threads import run_in_thread
 from rowbus.work.attempt import Attempt
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rowbus.database.sessions import ReceiveSession
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
@@ -26,6 +33,58 @@ if TYPE_CHECKING:
     from rowbus.running.threads import Threads
     from rowbus.transport.queues.destination_rule import Destinations
     from rowbus.transport.receiving.dispatcher import Dispatcher
+
+logger = logging.getLogger("rowbus.receiving")
+
+
+@dataclass(frozen=True, slots=True)
+class CallAfterCommit:
+    """A call, and the id of the message whose handler wants it made."""
+
+    call: Callable[[], object]
+    message_id: str
+
+    def __call__(self) -> None:
+        """Make the call; what it raises, or returns to be awaited, is logged."""
+        try:
+            if is_unawaited(self.call()):
+                logger.error(
+                    "A call after the commit of message '%s' returned what has to be awaited, and nothing awaits it: "
+                    "%s; the message is handled",
+                    self.message_id,
+                    described(self.call),
+                )
+        except BaseException:  # in a thread of ours: also what would end a program, or a panic of Rust's
+            logger.exception(
+                "A call after the commit of message '%s' failed; the message is handled", self.message_id
+            )
+
+
+def check_call(call: object) -> None:
+    """Raise HandlerError for what cannot be called after a commit, or would run nothing then."""
+    if is_unawaited(call):
+        raise HandlerError(
+            "on_commit was given a coroutine, of which nothing ran: give it a function to call."
+        )
+    try:
+        check_function(call, "What on_commit is to call")
+    except ConfigurationError as error:
+        raise HandlerError(
+            f"{error} What has to be awaited belongs in the handler, before it returns, or in the handler of a message "
+            "that it sends."
+        ) from None
+
+
+async def make_calls(calls: Sequence[Callable[[], object]]) -> None:
+    """Make calls one after the other in a thread, and wait for their end."""
+    if calls:
+        await run_in_thread(_make, calls)
+
+
+def _make(calls: Sequence[Callable[[], object]]) -> None:
+    for call in calls:
+        call()
+
 
 T = TypeVar("T")
 

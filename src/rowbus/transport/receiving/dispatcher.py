@@ -21,7 +21,7 @@ from rowbus.messages.dispatch import (
 from rowbus.transport.claims.table import keeping_all
 from rowbus.transport.delayed.delays import NoDelays
 from rowbus.transport.delayed.table import delayed_table
-from rowbus.transport.events.table import log_table
+from rowbus.transport.events import log_table
 from rowbus.transport.queues.table import destination_table
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 A look locks nothing and waits for nothing but the server. Who works listens for no notifications: they would only cost.
 
-Invariant: between two looks a receiver rests until it is woken, it hears a notification, or the next look is due.
+Invariants: between two looks a receiver rests until it is woken, it hears a notification, or the next look is due; what
+a look found is noted once, with the position and the time at which it began.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rowbus.running.backoff import LookPauses, jittered
 from rowbus.running.waiting import pause_unless_notified
 from rowbus.transport.queues.watch import QueueWatch
-from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START, LowerBound
+from rowbus.transport.receiving.decisions.rounds import FROM_THE_START, LowerBound
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.database.statements import Statement
+    from rowbus.messages.message import MessageRow
     from rowbus.transport.queues.lookout import Lookout
     from rowbus.transport.queues.table import QueueTable
 
@@ -200,3 +202,32 @@ def make_peeking(
     if lookout is None:
         return OwnPeeking(database, looks, notifications=notifications)
     return SharedPeeking(database, looks, lookout)
+
+
+class Look:
+    """One look at the queue: the statement, and the lower bound's bookkeeping."""
+
+    def __init__(
+        self,
+        table: QueueTable,
+        most: int,
+        bound: LowerBound,
+        started: float,
+        *,
+        most_bytes: int,
+        passed_over: Sequence[int],
+    ) -> None:
+        """Begin a look at `started`, for messages up to so many bytes, but not for those at some positions."""
+        self._bound = bound
+        self._from = bound.claim()
+        self._started = started
+        self.found_nothing = False
+        self.statement: Statement[list[MessageRow]] = table.receive(
+            most, self._from, most_bytes=most_bytes, passed_over=passed_over
+        )
+
+    def saw(self, rows: list[MessageRow]) -> int:
+        """Note what was found and return how many."""
+        self._bound.looked(self._from, self._started, rows[-1].seq if rows else None)
+        self.found_nothing = not rows and self._from == FROM_THE_START
+        return len(rows)

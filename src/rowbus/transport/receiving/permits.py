@@ -1,6 +1,6 @@
 """Permits to receive, which slots take from the current round.
 
-Invariant: the round decides how many receives may start (`decisions/round.py`); slots wait here for their turn, and no
+Invariant: the round decides how many receives may start (`decisions/rounds.py`); slots wait here for their turn, and no
 slot waits after `close`.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rowbus.transport.receiving.decisions.round import Round
+    from rowbus.transport.receiving.decisions.rounds import Round
 
 
 class Travel(NamedTuple):

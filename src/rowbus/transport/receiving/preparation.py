@@ -1,6 +1,9 @@
-"""Preparation of a queue before the first receive: purge it if the settings say so, inspect its table.
+"""Preparation of a queue: purge it if the settings say so, inspect its table, delete what has expired.
 
-Invariant: only a missing queue keeps an endpoint from starting; every other problem is a warning.
+A receiver consumes expired messages anyway, without a handler; purging is for queues where they pile up.
+
+Invariants: only a missing queue keeps an endpoint from starting; every other problem is a warning; the purger waits for
+no lock: it passes over the rows that receivers have locked, a batch a transaction.
 """
 
 from __future__ import annotations
@@ -8,15 +11,68 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from rowbus.errors import QueueNotFoundError, RowbusError
-from rowbus.transport.receiving.expired_purger import purge_expired
+from rowbus.errors import QueueNotFoundError, RowbusError, TransactionConflictError
+from rowbus.running.critical import ReportedBreaker
+from rowbus.running.service import Periodic
 
 if TYPE_CHECKING:
-    from rowbus.database.sessions import AsyncSession, Database
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from rowbus.database.sessions import AsyncSession, Database, SessionPool
+    from rowbus.running.critical import Alarm
     from rowbus.settings import EndpointSettings
     from rowbus.transport.queues.table import QueueTable
 
 logger = logging.getLogger("rowbus.receiving")
+
+
+async def purge_expired(session: AsyncSession, table: QueueTable, batch_size: int) -> int:
+    """Delete a queue's expired messages, batch by batch until one is short; return how many.
+
+    A deadlock with receivers ends it with a warning. Raises QueueNotFoundError, StorageError.
+    """
+    total, in_batch = 0, batch_size
+    try:
+        while in_batch == batch_size:
+            in_batch = await session.run(table.purge_expired(batch_size))
+            total += in_batch
+    except TransactionConflictError as error:
+        logger.warning("Purging expired messages of %s gave way to receivers: %s", table.address, error)
+    if total:
+        logger.info("%s expired messages purged from queue %s", total, table.address)
+    return total
+
+
+class ExpiredPurger(Periodic):
+    """Keeps queues free of expired messages. For one event loop."""
+
+    def __init__(
+        self,
+        pool: SessionPool,
+        tables: Sequence[QueueTable],
+        alarm: Alarm,
+        *,
+        period: timedelta,
+        batch_size: int,
+    ) -> None:
+        """Look at these queues every `period`, give or take a fifth, and first after one. No I/O."""
+        outages = ReportedBreaker(
+            "Purging expired messages", "Could not purge expired messages", logger, alarm
+        )
+        super().__init__("rowbus expired messages purger", outages, period.total_seconds(), at_once=False)
+        self._pool = pool
+        self._tables = tables
+        self._batch_size = batch_size
+
+    async def purge(self) -> int:
+        """Delete the expired messages of all queues; return how many. Raises RowbusError."""
+        async with self._pool.session() as session:
+            return sum([await purge_expired(session, table, self._batch_size) for table in self._tables])
+
+    async def do(self) -> None:
+        """Purge them all."""
+        await self.purge()
 
 
 async def prepare(database: Database, table: QueueTable, settings: EndpointSettings) -> None:

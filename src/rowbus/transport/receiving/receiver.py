@@ -24,16 +24,13 @@ from rowbus.running.service import Service
 from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
 from rowbus.transport.queues.table import Place, queue_table
 from rowbus.transport.receiving.decisions.interruptions import Interruption, lost_connection, message_id_in
-from rowbus.transport.receiving.decisions.round import Round
-from rowbus.transport.receiving.interrupted_messages import InterruptedMessages, count_in
-from rowbus.transport.receiving.look import Look
-from rowbus.transport.receiving.peeking import QueueLooks, make_peeking
+from rowbus.transport.receiving.decisions.rounds import Round
+from rowbus.transport.receiving.interrupted_messages import InterruptedMessages, Seclusion, count_in
+from rowbus.transport.receiving.peeking import Look, QueueLooks, make_peeking
 from rowbus.transport.receiving.permits import Permits
 from rowbus.transport.receiving.preparation import prepare
 from rowbus.transport.receiving.processor import Processor
-from rowbus.transport.receiving.remarks import about
-from rowbus.transport.receiving.round_trips import round_trips
-from rowbus.transport.receiving.seclusion import Seclusion
+from rowbus.transport.receiving.remarks import about, round_trips
 from rowbus.transport.receiving.slot import Slot
 from rowbus.transport.receiving.unprocessable_rows import UnprocessableRows
 from rowbus.work.book import Book
@@ -52,7 +49,7 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.table import OversizedMessage
     from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.receiving.dispatcher import Dispatcher
-    from rowbus.transport.receiving.round_trips import RoundTrips
+    from rowbus.transport.receiving.remarks import RoundTrips
 
 logger = logging.getLogger("rowbus.receiving")
 

@@ -1,25 +1,29 @@
-"""What is logged of the messages of a queue that do not go their usual way.
+"""What a receiver tells of its messages: log lines for those that go an unusual way, spans of round trips.
 
-Invariant: each remark names the row and the queue, and has the message's fields, as far as its headers can be read.
+Invariants: each remark names the row and the queue, and has the message's fields, as far as its headers can be read;
+spans are made only where the process traces; a round trip costs nothing else.
 """
 
 from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from time import time_ns
 from typing import TYPE_CHECKING
 
 from rowbus.errors import MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message_names import MessageSubject
-from rowbus.transport.receiving.decisions.short_lives import is_missed
+from rowbus.running.telemetry.tracing import tracing
+from rowbus.transport.receiving.decisions.rounds import is_missed
 from rowbus.transport.receiving.delivery import Delivery
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
+    from rowbus.running.telemetry.spans import Spans
 
 logger = logging.getLogger("rowbus.receiving")
 
@@ -87,3 +91,40 @@ def about(message: MessageRow | Delivery, address: QueueAddress) -> dict[str, ob
         with suppress(MalformedHeadersError):
             headers = decode_headers(message.headers)
     return MessageSubject(headers.get(Header.MESSAGE_ID) or message.id, headers, address.table).fields()
+
+
+class RoundTrips:
+    """The round trips to one queue."""
+
+    def __init__(self, spans: Spans, queue: str) -> None:
+        """Name the queue."""
+        self._spans = spans
+        self._queue = queue
+
+    @staticmethod
+    def now() -> int:
+        """Return the time, as `received` and `settled` take it."""
+        return time_ns()
+
+    def received(self, rows: Sequence[MessageRow], started: int) -> None:
+        """Note that messages were received, by a statement that was begun then."""
+        self._note("receive", rows, started)
+
+    def settled(self, rows: Sequence[MessageRow], started: int, error: BaseException | None = None) -> None:
+        """Note that messages were completed, and what they sent was sent; or the error of the commit."""
+        self._note("settle", rows, started, error)
+
+    def _note(
+        self, operation: str, rows: Sequence[MessageRow], started: int, error: BaseException | None = None
+    ) -> None:
+        for row in rows:
+            if Header.TRACEPARENT in row.headers:  # a text: it is decoded for none of this
+                texts = [row.headers for row in rows]
+                self._spans.batch(operation, self._queue, texts, started, error=error)
+                return
+
+
+def round_trips(queue: str) -> RoundTrips | None:
+    """Return what notes the round trips to a queue; None: the process does not trace."""
+    spans = tracing()
+    return None if spans is None else RoundTrips(spans, queue)

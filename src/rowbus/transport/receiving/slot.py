@@ -18,8 +18,8 @@ from rowbus.errors import (
 )
 from rowbus.running.turns import take_turns
 from rowbus.settings import TransactionMode
-from rowbus.transport.receiving.afterwards import make_calls
 from rowbus.transport.receiving.decisions.interruptions import is_suspect, lost_process_in
+from rowbus.transport.receiving.delivery import make_calls
 from rowbus.transport.receiving.passage import pass_gate
 from rowbus.transport.receiving.transactions import Outgoing, receive_transaction
 from rowbus.work.fate import PUT_BACK, Fate, Kind

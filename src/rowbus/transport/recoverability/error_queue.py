@@ -16,8 +16,7 @@ from rowbus.messages.headers import decode_headers, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.running.bounded import Bounded
 from rowbus.settings import AllowedDestinations
-from rowbus.transport.queues.destination_rule import destination_rule
-from rowbus.transport.queues.destinations import ANY_QUEUE
+from rowbus.transport.queues.destination_rule import ANY_QUEUE, destination_rule
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.recoverability import failed_message
 from rowbus.transport.recoverability.table import BEFORE_ALL, error_queue_table
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import PeekedMessage
     from rowbus.settings import Allowed
-    from rowbus.transport.queues.destinations import DestinationRule
+    from rowbus.transport.queues.destination_rule import DestinationRule
     from rowbus.transport.queues.table import MovedMessage
     from rowbus.transport.recoverability.failed_message import FailedMessage, Selection
 

@@ -22,8 +22,7 @@ from rowbus.messages.malformed_headers import without_malformed
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.messages.tracing import with_new_trace
-from rowbus.transport.recoverability.python_traceback import python_traceback
-from rowbus.transport.recoverability.stack_trace import stack_trace
+from rowbus.transport.recoverability.stack_trace import python_traceback, stack_trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

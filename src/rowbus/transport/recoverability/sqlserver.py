@@ -13,8 +13,8 @@ from rowbus.database.sqlserver.statements import load
 from rowbus.database.sqlserver.values import number
 from rowbus.database.statements import Query, Statement, scalar
 from rowbus.settings import LONGEST_HEADERS_READ, LONGEST_READ
-from rowbus.transport.queues.legacy_columns import merged
 from rowbus.transport.queues.sqlserver import peeked
+from rowbus.transport.queues.sqlserver_shape import merged
 from rowbus.transport.queues.table import MovedMessage
 from rowbus.transport.recoverability import failed_message
 

@@ -4,8 +4,9 @@ ServiceControl groups failures by the exception's type and the first line of the
 spaces, a word, spaces, `dotted.name(params)`, and perhaps spaces, a word, and `/absolute/path:word 12`. It looks for
 frames after it has deleted the exception's message from the whole trace (docs/wire-format.md#stack-traces).
 
-Invariant: pure and total. Only lines that begin with `   at ` can be taken for frames, the function that raised stands
-first, and no line of source is among them.
+Invariants: pure and total. Only lines that begin with ` at ` can be taken for frames, the function that raised stands
+first, and no line of source is among them. Total, and what Python's own `traceback.format_exception` returns where that
+can make one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import traceback
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.errors.exception_facts import calls_of, chain_of, text_of, type_name
+from rowbus.errors.exception_facts import calls_of, chain_of, text_of, type_name, writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -164,3 +165,16 @@ def _spaced(name: object, space: str) -> str:
 
 
 _remembered = lru_cache(4_096)(_spaced)
+
+
+MOST_CALLS: Final = 100  # where Python cannot make a traceback
+
+
+def python_traceback(error: BaseException) -> str:
+    """Return the traceback of an exception and of those inside it; its calls and text where Python cannot make any."""
+    try:
+        return writable("".join(traceback.format_exception(error)))
+    except BaseException:  # noqa: BLE001 - code of the user's, such as a `__str__`, may fail in ways Python does not expect
+        head = "Traceback (most recent call last):\n"
+        calls = traceback.format_tb(calls_of(error), limit=MOST_CALLS)
+        return writable("".join((head, *calls, f"{type_name(error)}: {text_of(error)}\n")))

@@ -1,11 +1,15 @@
-"""When a recurring message is sent: a cron expression in a time zone, or an interval.
+"""When a recurring message is sent: its schedule, which ticks of it are sent now, and how long to sleep.
 
 A cron expression is read as Debian's cron reads it (cronsim), also where the clock changes: what falls into the hour
 that is left out in spring comes right after it, what falls into the hour that comes twice in autumn comes once;
 expressions with `*` for minute or hour follow the clock on the wall. An interval is counted from the beginning of 1970
 in UTC, so that it ticks at the same moments in every instance, whenever that was started.
 
-Invariant: pure; ticks are aware datetimes in UTC, and `after` gives the same tick to every instance.
+A tick is missed when it was not sent within a minute, because no instance ran or the database was away. Only then does
+the catch-up policy say what becomes of it; a tick that is late by less is always sent.
+
+Invariants: pure; ticks are aware datetimes in UTC, and `after` gives the same tick to every instance; the present
+moment is the database's.
 """
 
 from __future__ import annotations
@@ -13,12 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
 from rowbus.errors import ConfigurationError
+from rowbus.running.backoff import doubling
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 SHORTEST: Final = timedelta(milliseconds=100)
@@ -110,3 +115,45 @@ def _interval(every: timedelta, tz: str | None) -> Interval:
     if tz is not None:
         raise ConfigurationError("An interval has no time zone: leave tz out, or write a cron expression.")
     return Interval(every)
+
+
+CatchUp: TypeAlias = Literal["skip", "one", "all"]
+"""What becomes of missed ticks: none is sent; one, if none is due now; each."""
+
+MISSED_AFTER: Final = timedelta(minutes=1)
+MOST_TICKS: Final = 100  # sent in one transaction
+LONGEST_PAUSE: Final = 30.0  # seconds until the next look, for schedules that other instances declare
+FIRST_PAUSE: Final = 0.01  # seconds; doubled for each look at a tick that another instance is sending
+
+
+class Due(NamedTuple):
+    """The ticks to be sent in one transaction, in order, and the one that the schedule waits for then."""
+
+    ticks: tuple[datetime, ...]
+    following: datetime
+
+
+def due_ticks(schedule: Schedule, next_due: datetime, now: datetime, catch_up: CatchUp) -> Due:
+    """Say what is to be sent now of a schedule that waits for `next_due`, which has come."""
+    tick, cutoff = next_due, now - MISSED_AFTER
+    if tick < cutoff and catch_up != "all":
+        tick = schedule.after(cutoff)
+        if catch_up == "one" and tick > now:
+            return Due((max(next_due, schedule.until(cutoff)),), tick)
+    ticks: list[datetime] = []
+    while tick <= now and len(ticks) < MOST_TICKS:
+        ticks.append(tick)
+        tick = schedule.after(tick)
+    return Due(tuple(ticks), tick)
+
+
+def pause_until(next_due: datetime | None, now: datetime, in_vain: int) -> float:
+    """Say how long to sleep until the first of the schedules is due (None: there is none).
+
+    `in_vain` is how many looks in a row found something due that another instance was sending.
+    """
+    if next_due is None:
+        return LONGEST_PAUSE
+    if next_due <= now:
+        return doubling(in_vain, first=FIRST_PAUSE, most=LONGEST_PAUSE) if in_vain else 0.0
+    return min((next_due - now).total_seconds(), LONGEST_PAUSE)

@@ -21,7 +21,7 @@ from rowbus.errors import StorageError
 from rowbus.errors.exception_facts import attribute, is_a
 from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import Service
-from rowbus.transport.recurring.decisions import CatchUp, due_ticks, pause_until
+from rowbus.transport.recurring.schedule import CatchUp, due_ticks, pause_until
 from rowbus.transport.recurring.table import recurring_table
 
 if TYPE_CHECKING:

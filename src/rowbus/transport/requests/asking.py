@@ -21,11 +21,9 @@ from rowbus.running.critical import Alarm, log_critical
 from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.composition import Composer
 from rowbus.transport.inserts import Inserts
-from rowbus.transport.requests.answer import AnswerReader
 from rowbus.transport.requests.decisions import discriminator, shortened
-from rowbus.transport.requests.pending import PendingRequests
-from rowbus.transport.requests.receiver import AnswerReceiver
-from rowbus.transport.requests.sweeper import Sweeper
+from rowbus.transport.requests.pending import AnswerReader, PendingRequests
+from rowbus.transport.requests.receiver import AnswerReceiver, Sweeper
 
 if TYPE_CHECKING:
     import builtins

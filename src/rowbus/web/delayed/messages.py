@@ -14,14 +14,13 @@ from rowbus.database.steps import run_steps_now
 from rowbus.errors import InvalidAddressError, QueueNotFoundError
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_headers, short_type
-from rowbus.transport.delayed.early_move import send_now
+from rowbus.transport.delayed.moves import send_now
 from rowbus.transport.delayed.policy import route
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed.waiting import WaitingPlace
 from rowbus.transport.queues.catalog.looking import looking, refuse_strangers
 from rowbus.transport.queues.catalog.table import catalog_of
-from rowbus.transport.queues.destination_rule import Destinations
-from rowbus.transport.queues.destinations import ANY_QUEUE
+from rowbus.transport.queues.destination_rule import ANY_QUEUE, Destinations
 from rowbus.web.contents import MOST_BYTES
 from rowbus.web.sampling.statistics import counters
 

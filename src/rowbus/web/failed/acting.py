@@ -14,7 +14,7 @@ from anyio.to_thread import run_sync
 from rowbus.errors import ConfigurationError
 from rowbus.transport.queues.catalog.looking import refuse_strangers
 from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
-from rowbus.transport.recoverability.failures.finder import holding
+from rowbus.transport.recoverability.failures.index import holding
 from rowbus.web.failed.asked import FIELDS, Asked, allowed, asked
 from rowbus.web.failed.indexes import indexes
 from rowbus.web.operations import Note, State, begin, note

@@ -24,7 +24,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.spark.options import Option, choice, text
 from rowbus.spark.sink.targets import publication
 from rowbus.spark.sink.targets.publication import require_known, text_batch, text_columns, text_schema
-from rowbus.transport.events.table import EventTable, log_table
+from rowbus.transport.events import EventTable, log_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.spark.merge_rule import MergeRule
     from rowbus.spark.sink.commit.batch import Part
-    from rowbus.transport.events.table import EventTable
+    from rowbus.transport.events import EventTable
 
 _FOLDER = "spark/sink/targets/sql/postgresql"
 

@@ -1,0 +1,164 @@
+"""Rounds of receiving: how many receives may be under way, where each begins, when to stop and peek again.
+
+A round ramps up instead of firing `concurrency` deletes at an estimate: one receive first, and with every message
+found, twice as many may follow. The first receive that finds nothing ends the round, so competing instances cost
+each other one empty receive each, not a storm (docs/wire-format.md#receive).
+
+While a session holds a snapshot open, the entries of consumed messages cannot be cleaned away, and a scan from the
+start wades through all of them (docs/wire-format.md#receive). So a receiver begins a little below the last position
+it saw. What it thereby misses, a message that was rolled back or committed late, a full look finds.
+
+Dear full looks come less often. A look that hung, in the network or behind a lock, says nothing of what looks cost. So
+of two in a row the quicker one counts, and of several beside each other, which hang together, the one that ended first.
+
+Invariants: pure bookkeeping; it never waits and knows no clock. A full look falls due `LONGEST_INTERVAL` after the one
+before at the latest, whatever looks cost, and no message stays below the bound for longer than that. While full looks
+take less than half a second, `RESERVE` of the time at most goes into them. A message that expired while nothing
+received is not said to have been missed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rowbus.errors import InvalidTimestampError
+from rowbus.messages.headers import Header
+from rowbus.messages.timestamps import parse_time_span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class Round:
+    """One round: at most `records` messages (None: no bound), at most `concurrency` receives at a time."""
+
+    def __init__(self, *, concurrency: int, records: int | None = None) -> None:
+        """Begin a round in which one receive may start."""
+        self._concurrency = concurrency
+        self._left = records
+        self._allowed = 1
+        self.receiving = 0
+        self._travelling = 0  # of these, how many begin with the commit of what was handled before
+        self.received = 0
+        self.ended = False
+
+    def try_start(self, most: int = 1) -> int:
+        """Return how many messages a receive started now may ask for, up to `most`; 0 when it may not start."""
+        if self.ended or self.receiving >= self._allowed:
+            return 0
+        granted = most if self._left is None else min(most, self._left)
+        if granted <= 0:
+            return 0
+        self.receiving += 1
+        if self._left is not None:
+            self._left -= granted
+        return granted
+
+    def try_travel(self, most: int = 1) -> int:
+        """Return the same for a receive that travels with a commit, which may have to wait for anything."""
+        granted = self.try_start(most)
+        self._travelling += granted > 0
+        return granted
+
+    def arrived(self, found: int) -> None:
+        """Note what a receive that travelled found."""
+        self._travelling -= 1
+        self.finished(found)
+
+    def finished(self, found: int) -> None:
+        """Note what a receive found; nothing ends the round."""
+        self.receiving -= 1
+        self.received += found
+        if found:
+            self._allowed = min(self._allowed * 2, self._concurrency)
+        else:
+            self.ended = True
+
+    def abandon(self) -> None:
+        """End the round because a receive failed or the endpoint stops."""
+        self.ended = True
+
+    @property
+    def over(self) -> bool:
+        """Whether no receive is under way and none may start: time to peek."""
+        return self.receiving == 0 and self._is_ending
+
+    @property
+    def only_travels(self) -> bool:
+        """Whether all it waits for are receives whose commits have not come through."""
+        return self.receiving == self._travelling and self._is_ending
+
+    @property
+    def _is_ending(self) -> bool:
+        return self.ended or self._left == 0
+
+
+FROM_THE_START = -(2**31)  # the smallest int4: `seq` may be anything
+MARGIN = (
+    16  # positions below the last one: cheap to read, and covers senders that commit slightly out of order
+)
+INTERVAL = 0.1  # seconds between full looks, when they are cheap
+LONGEST_INTERVAL = 10.0  # when they are dear, or seemed so: what they find has waited long enough by then
+RESERVE = 0.05  # the share of time that full looks may take between these two
+
+
+class LowerBound:
+    """The bound one receiver uses for one queue; `clock` counts seconds and never goes back."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Begin with a full look."""
+        self._clock = clock
+        self._bound = FROM_THE_START
+        self._interval = INTERVAL
+        self._next_full_look = self._last_end = clock()
+        self._last_cost = 0.0  # seconds that the full look before took
+
+    @property
+    def full_look_due(self) -> bool:
+        """Whether the next look should be from the start."""
+        return self._clock() >= self._next_full_look
+
+    def value(self) -> int:
+        """Return the bound for the next look: the start when a full look is due."""
+        return FROM_THE_START if self.full_look_due else self._bound
+
+    def claim(self) -> int:
+        """Return the bound for the next look, and leave a full look that is due to this one alone."""
+        bound = self.value()
+        if bound == FROM_THE_START:
+            self._next_full_look = self._clock() + self._interval
+        return bound
+
+    def looked(self, bound: int, started: float, last: int | None) -> None:
+        """Note a look that used `bound` and began at `started`, and the last position that it saw, if any."""
+        if bound == FROM_THE_START:
+            self._note_cost(started)
+        if last is not None:
+            below = last - MARGIN
+            self._bound = below if bound == FROM_THE_START else max(self._bound, below)
+
+    def returned(self, position: int) -> None:
+        """Note that a message went back to its place."""
+        self._bound = min(self._bound, position)
+
+    def _note_cost(self, started: float) -> None:
+        """Note a full look that ends now, unless it began beside the last one that counted."""
+        if started < self._last_end:
+            return
+        now = self._clock()
+        cost, self._last_cost = min(now - started, self._last_cost), now - started
+        self._interval = min(max(INTERVAL, cost / RESERVE), LONGEST_INTERVAL)
+        self._next_full_look, self._last_end = now + self._interval, now
+
+
+SHORT: Final = 2.0
+"""Seconds: an idle receiver looks every `peek_delay`, a second, for what comes without a notification."""
+
+
+def is_missed(time_left: float, headers: Mapping[str, str | None]) -> bool:
+    """Say whether a message expired a moment ago, of a time to be received that polling cannot keep."""
+    try:
+        lifetime = parse_time_span(headers.get(Header.TIME_TO_BE_RECEIVED) or "")
+    except InvalidTimestampError:
+        return False
+    return lifetime.total_seconds() <= SHORT and -SHORT < time_left <= 0
