@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import rowbus
-from rowbus.endpoint.steps.audit_copy import audit_copy, retry_acknowledgement
+from rowbus.endpoint.steps.audit import audit_copy, retry_acknowledgement
 from rowbus.messages.headers import Header, encode_copied_headers
 from rowbus.messages.identity import Identity
 from rowbus.messages.timestamps import parse_timestamp
