@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rowbus.database.postgresql.database import Database
-from rowbus.log.gauges.families import DelayedGauges, LogGauges, QueueGauges
+from rowbus.log.gauges import DelayedGauges, LogGauges, QueueGauges
 from rowbus.log.schema.installer import install_now
 from rowbus.running.telemetry.instruments import Instruments
 from rowbus.running.telemetry.process import process_families

@@ -7,14 +7,14 @@ import logging
 import pytest
 
 import rowbus
-from rowbus.log.consumers import ticker_watch
+from rowbus.log.consumers import life
 from tests.log.orders import QUICK, Orders, until
 
 
 async def test_a_consumer_says_that_it_runs_and_that_its_log_has_no_ticker(
     orders: Orders, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticker_watch, "WAIT", 0)
+    monkeypatch.setattr(life, "WAIT", 0)
     caplog.set_level(logging.INFO, "rowbus.log")
     log = orders.log()
 

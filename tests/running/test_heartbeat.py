@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from rowbus.errors import BatchError
-from rowbus.log.consumers.heartbeat import Heartbeat
+from rowbus.log.consumers.life import Heartbeat
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.running.critical import Alarm, ReportedBreaker
 

@@ -20,8 +20,8 @@ from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.errors import ConnectionLostError
 from rowbus.log.consumers.consumer import LogConsumer
 from rowbus.log.consumers.event_attempts import Handling
-from rowbus.log.consumers.heartbeat import Heartbeat
 from rowbus.log.consumers.keys import Keys
+from rowbus.log.consumers.life import Heartbeat
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.ticker.maintenance import Maintenance
 from rowbus.log.ticker.service import TickerService

@@ -20,7 +20,7 @@ from rowbus.cli.target import addresses_in, load_endpoint, open_database
 from rowbus.database.backends import inspecting
 from rowbus.errors import RowbusError
 from rowbus.log.examination import examine, examine_logs
-from rowbus.log.gauges.database import DatabaseGauges, unreachable
+from rowbus.log.gauges import DatabaseGauges, unreachable
 from rowbus.running.signals import run_until_signalled
 from rowbus.running.telemetry.listener import address_of
 from rowbus.running.telemetry.series import exposition

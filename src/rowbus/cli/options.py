@@ -13,7 +13,7 @@ import typer
 
 from rowbus.cli.output import LogFormat, complain, show_logs
 from rowbus.database.location import DATABASE_VARIABLE, holds_password
-from rowbus.log.position import NOTATION, Position, read_position
+from rowbus.log.range import NOTATION, Position, read_position
 
 DATABASE_HELP = (
     "Connection string: libpq's (a URI or key=value), or mssql://user@host/catalog. "

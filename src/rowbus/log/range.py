@@ -1,12 +1,14 @@
-"""Retained events: the ticks of a log, and the events between any two of them, readable any number of times.
+"""Retained events: the ticks of a log, the events between any two of them, and positions as people write them.
 
-Invariant: nothing here locks or changes anything; no batch is taken.
+Invariants: nothing here locks or changes anything; no batch is taken; a text means the same position wherever people
+type it.
 """
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.errors import LostPositionError
@@ -17,8 +19,8 @@ from rowbus.messages.address import refuse_nul
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
+    from rowbus.database.sessions import Session
     from rowbus.database.statements import Decode, Rows, T
 
 
@@ -136,3 +138,38 @@ class Reading:
 
 def _ticks(rows: Rows, _count: int) -> list[Tick]:
     return [Tick._make(row) for row in rows]
+
+
+NOTATION: Final = (
+    "start, end, the number of a tick, or a time such as 2026-05-01T12:00 (UTC unless it says another zone)"
+)
+LONGEST_TICK: Final = 18  # digits; what is longer is no bigint
+
+
+class Position(NamedTuple):
+    """Where in a log: `start`, `end`, a tick, or a time."""
+
+    word: str = ""
+    tick: int | None = None
+    time: datetime | None = None
+
+
+def read_position(text: str) -> Position:
+    """Read a position as people type it; raises ValueError for what is none."""
+    if text in {"start", "end"}:
+        return Position(text)
+    if text.isdecimal() and len(text) <= LONGEST_TICK:
+        return Position(tick=int(text))
+    time = datetime.fromisoformat(text)
+    return Position(time=time if time.tzinfo else time.replace(tzinfo=UTC))
+
+
+def find_tick(session: Session, log: str, where: Position) -> int:
+    """Return the tick at a position. Raises LogNotFoundError, LostPositionError."""
+    retained = LogRange(log)
+    bounds = session.run(retained.bounds())
+    if where.time is not None:
+        found = session.run(retained.tick_at(where.time))
+    else:
+        found = {"start": bounds.oldest, "end": bounds.newest}.get(where.word, where.tick)
+    return bounds.retained(log, found)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import PlainTextResponse, Response
 
 from rowbus.errors import RowbusError
-from rowbus.log.gauges.database import DatabaseGauges, unreachable
+from rowbus.log.gauges import DatabaseGauges, unreachable
 from rowbus.running.telemetry.series import CONTENT_TYPE, exposition
 
 if TYPE_CHECKING:

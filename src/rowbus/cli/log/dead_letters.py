@@ -17,7 +17,7 @@ from rowbus.cli.target import open_log_database
 from rowbus.log import catalog as log_catalog
 from rowbus.log.consumers.table import log_not_found
 from rowbus.log.log import Log
-from rowbus.log.position import NOTATION, Position
+from rowbus.log.range import NOTATION, Position
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session

@@ -26,7 +26,7 @@ from rowbus.errors.printable import printable
 from rowbus.log import catalog as log_catalog
 from rowbus.log.consumers.table import log_not_found
 from rowbus.log.log import Log
-from rowbus.log.position import NOTATION, Position, find_tick
+from rowbus.log.range import NOTATION, Position, find_tick
 from rowbus.log.schema.installer import install_and_report
 
 if TYPE_CHECKING:

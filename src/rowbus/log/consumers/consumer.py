@@ -21,12 +21,10 @@ from rowbus.errors.exception_facts import text_of
 from rowbus.log.consumers.batch_reader import read_batch
 from rowbus.log.consumers.chunk_worker import BatchWork, ChunkWorker
 from rowbus.log.consumers.event_attempts import Waiting
-from rowbus.log.consumers.heartbeat import Heartbeat
 from rowbus.log.consumers.keys import resume_after
-from rowbus.log.consumers.life import Life
+from rowbus.log.consumers.life import Heartbeat, Life, TickerWatch
 from rowbus.log.consumers.policy import Retries
 from rowbus.log.consumers.telling import Telling
-from rowbus.log.consumers.ticker_watch import TickerWatch
 from rowbus.log.range import LogRange
 from rowbus.running.backoff import jittered
 from rowbus.running.critical import ReportedBreaker

@@ -1,6 +1,7 @@
 """The handlers of a log's events, and the contexts that they are given.
 
-Invariant: what a handler does through its context commits with the position of its consumer, or not at all.
+Invariants: what a handler does through its context commits with the position of its consumer, or not at all; what is
+not sent at once commits with the position of the consumer, or not at all.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ from rowbus.database.steps import run_as_one
 from rowbus.log.consumers.consumer import LogConsumer
 from rowbus.log.consumers.event_attempts import Handling
 from rowbus.log.consumers.policy import DeadLetter, RetryAfter, Verdict
-from rowbus.log.consumers.sender import ConsumerSender
 from rowbus.log.consumers.table import ConsumerTable
+from rowbus.messages.address import DEFAULT_SCHEMA
+from rowbus.messages.addresses import PostgresAddresses
+from rowbus.messages.outgoing import Origin
 from rowbus.running import functions
 from rowbus.running.awaited_calls import note_calls, note_calls_on, refuse_coroutine, refuse_forgotten
 from rowbus.running.functions import Contexts, check_handler
 from rowbus.running.threads import Threads
+from rowbus.transport.composition import Composer, identity_of
+from rowbus.transport.inserts import Inserts
 from rowbus.transport.pubsub.publication import publish
 from rowbus.transport.send_verbs import AsyncSendVerbs, HandlerVerbs, SendVerbs
 
@@ -33,13 +38,44 @@ if TYPE_CHECKING:
     from rowbus.database.blocking import UserSession
     from rowbus.database.postgresql.database import Database
     from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
+    from rowbus.database.sessions import SessionPool
+    from rowbus.database.statements import Statement
     from rowbus.log.consumers.event_attempts import EventAttempt
     from rowbus.log.consumers.keys import Keys
     from rowbus.log.event import Batch, Event
     from rowbus.messages.dispatch import AnySend, Multicast
     from rowbus.running.critical import Alarm
     from rowbus.settings import ConsumerSettings
-    from rowbus.transport.composition import Composer
+    from rowbus.transport.pubsub.publication import Publication
+
+SUBSCRIPTIONS = "SubscriptionRouting"
+
+
+class ConsumerSender:
+    """Makes the messages of one consumer's handlers, and sends those that leave at once; one for all their calls."""
+
+    def __init__(self, pool: SessionPool) -> None:
+        """Send at once through sessions of this pool. No I/O."""
+        self.composer = Composer(PostgresAddresses(DEFAULT_SCHEMA), Origin(identity_of()))
+        self.inserts = Inserts(self.composer.address(SUBSCRIPTIONS))
+        self._pool = pool
+
+    async def send_now(self, statements: Sequence[Statement[None]]) -> None:
+        """Send a message in a transaction of its own."""
+        await self._pool.open()
+        async with self._pool.session() as session:
+            await run_as_one(session, statements)
+
+    async def publish_now(self, publication: Publication) -> None:
+        """Publish an event in a transaction of its own."""
+        await self._pool.open()
+        async with self._pool.session() as session:
+            await publish(session, publication)
+
+    async def close(self) -> None:
+        """Close the sessions of what was sent at once."""
+        await self._pool.close()
+
 
 HandlerFunction = Callable[
     ..., Any

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import Database
     from rowbus.database.statements import Statement
-    from rowbus.log.ticker.rights import TickerRights
+    from rowbus.log.ticker.ticks import TickerRights
 
 logger = logging.getLogger("rowbus.ticker")
 

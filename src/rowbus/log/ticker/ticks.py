@@ -1,7 +1,8 @@
 """Statements of the ticker: find the logs that want a tick, tick them, list and carry out PgQ's maintenance.
 
-Invariant: every statement is a transaction of its own when run on a session in autocommit mode, and none waits for
-a lock longer than `configure` allows; the database decides whether a tick or a rotation is due.
+Invariants: every statement is a transaction of its own when run on a session in autocommit mode, and none waits for a
+lock longer than `configure` allows; the database decides whether a tick or a rotation is due; a superuser runs nothing
+of a schema whose owner could gain its rights.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.log.queries import FOLDER, log_query
 from rowbus.log.ticker.decisions import Wish
-from rowbus.log.ticker.rights import TickerRights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,43 @@ if TYPE_CHECKING:
 
     from rowbus.database.locks.holder import LockHolder
     from rowbus.database.statements import Rows
+
+
+class TickerRights(NamedTuple):
+    """What a ticker would lend to the functions it calls; the columns of `log/ticker/rights.sql`."""
+
+    role: str
+    is_superuser: bool
+    schema_owner: str | None
+    """Who owns schema pgq; None: there is none."""
+
+    owner_is_superuser: bool
+    owner_is_databases: bool
+    is_private: bool
+    """Whether only one user of the machine can connect to the server, as to the embedded one."""
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why this role must not run what is in schema pgq, and what to do; None if it may."""
+        trusted = self.schema_owner is None or self.owner_is_superuser or self.owner_is_databases
+        if trusted or not self.is_superuser:
+            return None
+        return (
+            f"The schema pgq belongs to {self.schema_owner}, who is neither a superuser nor the owner of this "
+            f"database, and whose functions a ticker runs: the superuser {self.role} would lend them all its rights. "
+            f"Run the ticker as a role that is a member of pgq_admin and no superuser."
+        )
+
+    @property
+    def warning(self) -> str | None:
+        """What to improve, if the role may do more than a ticker needs."""
+        if not self.is_superuser or self.is_private:
+            return None
+        return (
+            f"The ticker connects as the superuser {self.role}, and lends these rights to the functions it calls; "
+            f"let it connect as a role that is a member of pgq_admin and no superuser."
+        )
+
 
 LOCK_TIMED_OUT = "55P03"
 NOT_INSTALLED = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function

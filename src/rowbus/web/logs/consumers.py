@@ -12,8 +12,7 @@ from rowbus.database.statements import Statement, load
 from rowbus.errors import ConsumerNotFoundError
 from rowbus.log import catalog as log_catalog
 from rowbus.log.consumers.table import ConsumerTable, log_not_found
-from rowbus.log.position import find_tick
-from rowbus.log.range import LogRange
+from rowbus.log.range import LogRange, find_tick
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.database.statements import Rows
     from rowbus.log.diagnosis import ConsumerState, LogState
-    from rowbus.log.position import Position
+    from rowbus.log.range import Position
 
 
 class LogRights(NamedTuple):

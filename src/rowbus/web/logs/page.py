@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import LostPositionError
-from rowbus.log.position import NOTATION, read_position
+from rowbus.log.range import NOTATION, read_position
 from rowbus.web.logs import consumers, dead_letters, events
 from rowbus.web.pages import Action, Page, Question, View, change
 
