@@ -19,7 +19,7 @@ from pathlib import Path
 import psycopg
 
 from rowbus.database.embedded import find_binaries
-from rowbus.database.embedded.account import server_account
+from rowbus.database.embedded.directories import server_account
 
 PATIENCE = 60.0
 PAUSE = 0.05

@@ -21,15 +21,15 @@ import pytest
 
 from rowbus.database.embedded import (
     Cluster,
-    account,
     binaries,
     default_directory,
+    directories,
     embedded_dsn,
     find_binaries,
     join,
     leave,
-    locks,
     postmaster,
+    shared_server,
 )
 from rowbus.errors import EmbeddedServerError
 from tests.fixtures.database import DEBIAN_15, MEMORY, THROW_AWAY, run_directory
@@ -226,7 +226,7 @@ def test_what_was_committed_is_there_after_a_kill_of_all_processes(cluster: Clus
 def test_a_server_starts_when_its_last_pid_now_belongs_to_another_program(cluster: Cluster) -> None:
     cluster.start()
     cluster.kill()
-    owner = account.server_account(cluster.data)
+    owner = directories.server_account(cluster.data)
     with subprocess.Popen(["/bin/sleep", "60"], cwd="/", **owner.switch) as other:
         for stale in (cluster.data / "postmaster.pid", cluster.directory / "socket" / ".s.PGSQL.5432.lock"):
             lines = stale.read_text().splitlines(keepends=True)
@@ -444,7 +444,7 @@ def test_the_watcher_waits_for_whoever_is_joining(cluster: Cluster, start_user: 
     user = start_user()
     before = birth(user.dsn)
     with (cluster.directory / "change.lock").open("r+b") as change:
-        locks.lock(change.fileno())
+        shared_server.lock(change.fileno())
         user.leave()
         assert not stops(cluster, seconds=0.5)
         assert birth(cluster.dsn) == before

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.database.locks.holder import LockHolder, describe
-from rowbus.database.locks.names import claim_lock, consumer_lock, hold_lock, mover_lock
+from rowbus.database.locks import LockHolder, claim_lock, consumer_lock, describe, hold_lock, mover_lock
 
 NAMES = st.text("ab \"'\\{}[],:", max_size=4)
 THREE = st.tuples(NAMES, NAMES, NAMES)

@@ -11,7 +11,7 @@ from psycopg.pq import ExecStatus
 from rowbus.database.postgresql import plans
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.handler_connection import HandlerConnection
-from rowbus.database.postgresql.index_plans import SETTLED
+from rowbus.database.postgresql.plans import SETTLED
 from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.database.postgresql.roundtrip import Roundtrips, _Sent
 from rowbus.database.statements import control

@@ -18,7 +18,7 @@ from rowbus.cli.serving import serve
 from rowbus.cli.store import found_stores, next_due, store_plan, table_store
 from rowbus.cli.target import addresses_in, load_endpoint, open_database
 from rowbus.database.backends import inspecting
-from rowbus.database.locks.holders import find_holders_now
+from rowbus.database.locks import find_holders_now
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.messages.headers import Header

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.cli.output import say
 from rowbus.cli.target import open_database
-from rowbus.database.scripts import scripts_of
+from rowbus.database.backends import scripts_of
 from rowbus.transport.delayed_store.diagnosis import diagnose_answer, diagnose_silence, diagnose_store
 from rowbus.transport.delayed_store.guarded_store import GuardedStore
 from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings

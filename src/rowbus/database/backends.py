@@ -3,7 +3,8 @@
 PostgreSQL is the default. The modules of another backend are imported when one of
 its connections or strings is met, so that its driver is needed only where it is used.
 
-Invariant: the folders above open databases, borrow connections and learn about addresses here only.
+Invariants: the folders above open databases, borrow connections and learn about addresses here only; a value is written
+as a literal, quoted by the database's own rules.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from rowbus.messages.address import DEFAULT_SCHEMA, QueueAddress
 from rowbus.messages.addresses import PostgresAddresses
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
+    from collections.abc import Awaitable, Callable, Generator, Sequence
 
     from rowbus.database.sessions import AsyncSession, Database, Session
+    from rowbus.database.statements import Statement
     from rowbus.messages.addresses import Addresses
 
 PostgresDatabase = database.Database
@@ -183,3 +185,21 @@ def _backend(name: str | None) -> Backend | None:
     backend: Any = import_module(f"rowbus.database.{name}.backend")
     found: Backend = backend
     return found
+
+
+class Scripts(NamedTuple):
+    """How one database writes statements.
+
+    `script` writes one statement, `definition` those that create something, `transaction` those that belong into one
+    transaction.
+    """
+
+    script: Callable[[Statement[object]], str]
+    definition: Callable[[Sequence[Statement[None]]], str]
+    transaction: Callable[[Sequence[Statement[None]]], str]
+
+
+def scripts_of(where: QueueAddress | Addresses) -> Scripts:
+    """Return how the database of an address writes statements. No I/O."""
+    scripts: Scripts = backend_class("rowbus.database", f"{where.backend}.script", "SCRIPTS")
+    return scripts

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from rowbus.database.locks.holder import LockHolder
+    from rowbus.database.locks import LockHolder
 
 STUCK_AFTER: Final = timedelta(minutes=10)  # behind by that much, with no sign of life for as long
 BATCH_TOO_OLD: Final = timedelta(hours=1)

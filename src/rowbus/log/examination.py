@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.locks.holders import find_holders_now
+from rowbus.database.locks import find_holders_now
 from rowbus.database.ownership import suspicious
 from rowbus.database.steps import run_steps_now
 from rowbus.log import catalog as log_catalog

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.locks.names import consumer_lock
+from rowbus.database.locks import consumer_lock
 from rowbus.database.statements import Statement
 from rowbus.log.queries import log_query
 

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from rowbus.database.location import resolve_dsn
-from rowbus.database.postgresql import temporary
+from rowbus.database.postgresql import database
 
 
 @contextmanager
@@ -20,5 +20,5 @@ def temporary_database(server: str | None = None) -> Generator[str]:
     ROWBUS_DATABASE, else on the embedded server. The role must be allowed to create databases. Sessions still open in
     the end are cut off. Raises ConnectionLostError, PermissionDeniedError, EmbeddedServerError. Blocks.
     """
-    with temporary.temporary_database(resolve_dsn(server)) as dsn:
+    with database.temporary_database(resolve_dsn(server)) as dsn:
         yield dsn

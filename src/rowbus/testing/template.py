@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from rowbus.database.location import resolve_dsn
-from rowbus.database.postgresql.temporary import temporary_database
+from rowbus.database.postgresql.database import temporary_database
 from rowbus.running.functions import check_function
 
 Copy = tuple[str, AbstractContextManager[str]]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import psycopg
 
-from rowbus.database.embedded.account import server_account
+from rowbus.database.embedded.directories import server_account
 from tests.chaos.faults.fault import LEADER_LOST, QUIET, Fault, Site, Unavailable
 from tests.chaos.processes import await_that
 from tests.chaos.proxy import Proxy

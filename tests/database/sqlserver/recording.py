@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from mssql_python import exceptions as driver
 
-from rowbus.database.sqlserver.transaction_text import BEGIN, COMMIT, ROLLBACK, STATE
+from rowbus.database.sqlserver.transactions import BEGIN, COMMIT, ROLLBACK, STATE
 from rowbus.database.statements import Query, Rows, Statement
 
 Rule = Callable[[], Sequence[tuple[Any, ...]]]

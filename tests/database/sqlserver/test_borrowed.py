@@ -13,7 +13,7 @@ from rowbus.database.sqlserver.borrowed import borrow, borrow_async, catalog_of
 from rowbus.database.sqlserver.connection import Session
 from rowbus.database.sqlserver.receive_session import MessageTransaction, ReceiveSession
 from rowbus.database.sqlserver.threads import SessionThread
-from rowbus.database.sqlserver.transaction_text import BEGIN
+from rowbus.database.sqlserver.transactions import BEGIN
 from rowbus.errors import ConfigurationError
 from tests.database.sqlserver.recording import RecordingConnection, statement
 from tests.fixtures.every import every

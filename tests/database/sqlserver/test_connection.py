@@ -9,7 +9,7 @@ import pytest
 from rowbus.database.adaptation import KnownColumns
 from rowbus.database.sqlserver.batches import MOST_PREPARED
 from rowbus.database.sqlserver.connection import Session
-from rowbus.database.sqlserver.transaction_text import BEGIN, COMMIT, ROLLBACK, STATE
+from rowbus.database.sqlserver.transactions import BEGIN, COMMIT, ROLLBACK, STATE
 from rowbus.database.statements import Adaptation, Row, Rows, Statement
 from rowbus.errors import ConnectionLostError, QueueNotFoundError, StorageError, TransactionConflictError
 from tests.database.sqlserver.recording import (

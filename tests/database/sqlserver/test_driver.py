@@ -14,7 +14,7 @@ import pymssql
 import pytest
 
 from rowbus.database.sqlserver import driver
-from rowbus.database.sqlserver.database import Database
+from rowbus.database.sqlserver.backend import Database
 from rowbus.database.sqlserver.faults import read, translate, translate_connecting
 from rowbus.errors import (
     AlreadyThereError,
@@ -176,7 +176,7 @@ def test_a_process_ends_although_a_call_hangs(server: Server) -> None:
     """The thread that waits for the server is no reason to wait for it."""
     script = (
         "import asyncio, sys\n"
-        "from rowbus.database.sqlserver.database import Database\n"
+        "from rowbus.database.sqlserver.backend import Database\n"
         "from tests.database.sqlserver.recording import statement\n"
         "async def main():\n"
         "    session = await Database(sys.argv[1]).connect()\n"

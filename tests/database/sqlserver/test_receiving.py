@@ -9,7 +9,7 @@ import pytest
 
 from rowbus.database.sqlserver.receive_session import MessageTransaction, ReceiveSession
 from rowbus.database.sqlserver.threads import SessionThread
-from rowbus.database.sqlserver.transaction_text import BEGIN, COMMIT, FOR_EVER, ROLLBACK, SHORTLY, STATE
+from rowbus.database.sqlserver.transactions import BEGIN, COMMIT, FOR_EVER, ROLLBACK, SHORTLY, STATE
 from rowbus.errors import HandlerError, StorageError
 from tests.database.sqlserver.recording import (
     BABELFISHS_LOCK_TIMEOUT,

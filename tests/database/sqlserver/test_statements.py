@@ -9,8 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.database.sqlserver.statements import adapt, literal, load, percent_marks, script, values
-from rowbus.database.sqlserver.values import LONGEST_SPAN, aware, instant, lines, number, span, truth
+from rowbus.database.sqlserver.statements import (
+    LONGEST_SPAN,
+    adapt,
+    aware,
+    instant,
+    lines,
+    literal,
+    load,
+    number,
+    percent_marks,
+    script,
+    span,
+    truth,
+    values,
+)
 from rowbus.database.statements import Statement, no_rows
 from rowbus.messages.sqlserver_address import quote
 from tests.fixtures.every import every

@@ -10,10 +10,10 @@ import pytest
 
 from rowbus.database.sqlserver import driver, threads
 from rowbus.database.sqlserver.async_session import AsyncSession
+from rowbus.database.sqlserver.backend import Database
 from rowbus.database.sqlserver.connection import Session
-from rowbus.database.sqlserver.database import Database
 from rowbus.database.sqlserver.threads import SessionThread, SharedThreads
-from rowbus.database.sqlserver.transaction_text import BEGIN, ROLLBACK, SETTINGS
+from rowbus.database.sqlserver.transactions import BEGIN, ROLLBACK, SETTINGS
 from rowbus.errors import ConnectionLostError, StorageError
 from tests.database.sqlserver.recording import LINK_FAILURE, NO_TABLE, RecordingConnection, statement
 

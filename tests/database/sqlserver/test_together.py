@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rowbus.database.sqlserver.receive_session import MessageTransaction
 from rowbus.database.sqlserver.statements import as_procedure, load, values
-from rowbus.database.sqlserver.together import MOST_TOGETHER, may_travel
+from rowbus.database.sqlserver.transactions import MOST_TOGETHER, may_travel
 from rowbus.database.statements import Statement
 from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.messages.message import MessageRow, OutgoingMessage

@@ -14,8 +14,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from rowbus.database.embedded import Cluster, find_binaries
-from rowbus.database.embedded.account import server_account
-from rowbus.database.embedded.directories import make_directory, make_private
+from rowbus.database.embedded.directories import make_directory, make_private, server_account
 from rowbus.errors import StorageError
 from tests.fixtures.database import (
     DEBIAN_15,

@@ -10,8 +10,7 @@ import pytest
 
 import rowbus
 from rowbus.cli.delayed import list_
-from rowbus.database.locks.holder import UNSEEN, LockHolder
-from rowbus.database.locks.holders import find_holders_now, name_holders
+from rowbus.database.locks import UNSEEN, LockHolder, find_holders_now, name_holders
 from rowbus.endpoint import delayed_delivery
 from rowbus.errors import StorageError
 from rowbus.messages.identity import Identity

@@ -30,8 +30,7 @@ from rowbus.cli.schema.tables import Purpose, grants_for, plans_for
 from rowbus.cli.store import set_up_store, store_sql, store_table
 from rowbus.cli.subscriptions import create_table
 from rowbus.cli.target import addresses_in, open_database
-from rowbus.database.backends import inspecting
-from rowbus.database.scripts import scripts_of
+from rowbus.database.backends import inspecting, scripts_of
 from rowbus.database.statements import script
 from rowbus.database.steps import run_steps_now
 from rowbus.spark import schema as spark_schema

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from rowbus.database.embedded.account import Account, server_account
+from rowbus.database.embedded.directories import Account, server_account
 from rowbus.errors import EmbeddedServerError
 from rowbus.errors.extras import install_command
 

@@ -17,9 +17,15 @@ from typing import Literal
 from urllib.parse import quote
 
 from rowbus.database.embedded import postmaster
-from rowbus.database.embedded.account import Account, server_account
 from rowbus.database.embedded.binaries import major_version
-from rowbus.database.embedded.directories import PORT, make_directory, make_private, socket_directory
+from rowbus.database.embedded.directories import (
+    PORT,
+    Account,
+    make_directory,
+    make_private,
+    server_account,
+    socket_directory,
+)
 from rowbus.errors import EmbeddedServerError
 
 StopMode = Literal["smart", "fast", "immediate"]

@@ -12,10 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from rowbus.database.embedded import locks, postmaster
-from rowbus.database.embedded.account import server_account
+from rowbus.database.embedded import postmaster, shared_server
 from rowbus.database.embedded.cluster import Cluster
-from rowbus.database.embedded.directories import make_directory
+from rowbus.database.embedded.directories import make_directory, server_account
 from rowbus.errors import EmbeddedServerError
 
 
@@ -36,7 +35,7 @@ def state_of(cluster: Cluster) -> ServerState:
             cluster.directory,
             (cluster.data / _VERSION).read_text("ascii").strip(),
             postmaster.running(cluster.data),
-            locks.sharers(cluster.directory / "users.lock"),
+            shared_server.sharers(cluster.directory / "users.lock"),
             sum(map(_size, cluster.data.rglob("*"))),
         )
     return ServerState(cluster.directory, None, None, [], 0)
@@ -85,8 +84,8 @@ _VERSION = "PG_VERSION"
 @contextmanager
 def _alone(cluster: Cluster) -> Generator[None]:
     make_directory(cluster.directory, server_account(cluster.data))  # which is there: it is checked
-    with locks.opened(cluster.directory / "change.lock") as change:
-        locks.lock(change)
+    with shared_server.opened(cluster.directory / "change.lock") as change:
+        shared_server.lock(change)
         yield
 
 

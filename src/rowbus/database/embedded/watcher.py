@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 
-from rowbus.database.embedded import locks
+from rowbus.database.embedded import shared_server
 from rowbus.database.embedded.cluster import Cluster
 from rowbus.database.embedded.shared_server import READY
 from rowbus.errors import EmbeddedServerError
@@ -64,11 +64,11 @@ def _let_go_of_output() -> None:
 
 
 def _watch(cluster: Cluster) -> None:
-    users = locks.open_lock(cluster.directory / "users.lock")
-    change = locks.open_lock(cluster.directory / "change.lock")
-    while cluster.is_running and not locks.is_deleted(users):
+    users = shared_server.open_lock(cluster.directory / "users.lock")
+    change = shared_server.open_lock(cluster.directory / "change.lock")
+    while cluster.is_running and not shared_server.is_deleted(users):
         with ExitStack() as held:
-            if all(held.enter_context(locks.tried(lock)) for lock in (change, users)):
+            if all(held.enter_context(shared_server.tried(lock)) for lock in (change, users)):
                 cluster.stop()
                 return
         time.sleep(POLL_SECONDS)

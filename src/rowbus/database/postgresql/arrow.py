@@ -18,8 +18,7 @@ import pyarrow as pa
 from psycopg.conninfo import make_conninfo
 
 from rowbus.database.postgresql.database import CONNECT_TIMEOUT, Database, facts_of
-from rowbus.database.postgresql.faults import SERVER_GONE, translate
-from rowbus.database.postgresql.retry import retrying
+from rowbus.database.postgresql.faults import SERVER_GONE, retrying, translate
 from rowbus.errors import ConfigurationError, ConnectionLostError, RowbusError, StorageError
 from rowbus.errors.extras import install_command
 from rowbus.running.bounded import Bounded

@@ -1,13 +1,14 @@
-"""The driver's errors become ours, by SQLSTATE.
+"""The driver's errors become ours, by SQLSTATE; where a connection is lost, another try.
 
-Invariant: the cause is chained, `sqlstate` and `transient` are set, and the text begins with what was being done.
-Codes: PostgreSQL documentation, appendix A.
+Invariants: the cause is chained, `sqlstate` and `transient` are set, and the text begins with what was being done.
+Codes: PostgreSQL documentation, appendix A. Nothing else than a lost connection is tried again.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
 
@@ -23,8 +24,11 @@ from rowbus.errors import (
     TransactionConflictError,
 )
 from rowbus.errors.exception_facts import attribute, is_a, sqlstate_of, text_of
+from rowbus.running.backoff import doubling
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rowbus.database.statements import Query
 
 UNDEFINED_TABLE = "42P01"
@@ -151,3 +155,22 @@ def _said(error: psycopg.Error, field: str) -> str:
     """Return a field of what the server said; handlers may raise the driver's errors, too, with nothing in them."""
     said = attribute(attribute(error, "diag"), field)
     return said if isinstance(said, str) else ""
+
+
+T = TypeVar("T")
+
+LONGEST = 60.0  # seconds between two tries
+
+
+def retrying(attempt: Callable[[], T], *, retries: int, first: float) -> T:
+    """Return what an attempt returns; if the connection is lost try again, so many times.
+
+    Waits `first` seconds before the first retry, and twice as long before each that follows. Raises what the last
+    attempt raised.
+    """
+    for failures in range(1, retries + 1):
+        try:
+            return attempt()
+        except ConnectionLostError:
+            time.sleep(doubling(failures, first=first, most=LONGEST))
+    return attempt()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from rowbus.database.locks.holder import LockHolder
+from rowbus.database.locks import LockHolder
 from rowbus.database.statements import Statement, load
 
 if TYPE_CHECKING:

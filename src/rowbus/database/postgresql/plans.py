@@ -4,8 +4,17 @@ A plan is made and given up within a pipeline, where an error skips all that com
 it is sent, and those that the server did not come to are undone, the last first. Neither a rollback nor an error undoes
 the others: prepared statements belong to the session, not to a transaction.
 
-Invariant: a plan is known here if and only if the server has it; where that is in doubt, `is_doubtful` says so.
-Source: PostgreSQL documentation, "PREPARE", "DEALLOCATE", "libpq: pipeline mode".
+A queue is mostly empty when it is vacuumed and analysed. The server then takes it for a table of no rows on many pages.
+It reads and sorts all of a backlog that comes later, for each message, until it is analysed again. So the settings of
+`plan_by_index.sql` surround such a statement while the server plans it, and no statement of a handler.
+
+The server plans a prepared statement anew for each of the first five executions. With the sixth it makes a plan for any
+values, and keeps it if it is cheaper than those before, planning included. So planning is made dear in the first five.
+Source: PostgreSQL documentation, "PREPARE", notes; "plan_cache_mode".
+
+Invariants: a plan is known here if and only if the server has it; where that is in doubt, `is_doubtful` says so.
+Source: PostgreSQL documentation, "PREPARE", "DEALLOCATE", "libpq: pipeline mode". What is sent around a statement
+leaves every setting as it was, and a failure is answered as the statement's.
 """
 
 from __future__ import annotations
@@ -13,13 +22,15 @@ from __future__ import annotations
 import hashlib
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from psycopg import errors
 from psycopg.pq import ExecStatus
 
+from rowbus.database.statements import Statement, load, no_rows
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from psycopg.pq.abc import PGresult
 
@@ -145,3 +156,31 @@ def _name(text: bytes) -> bytes:
 def _state(result: PGresult) -> str | None:
     """Return the SQLSTATE of an error; None for what ran, and for what was skipped after an error."""
     return errors.error_from_result(result).sqlstate if result.status == ExecStatus.FATAL_ERROR else None
+
+
+PLANNED_EACH_TIME: Final = 5
+"""Executions of a prepared statement that the server plans each for its own values."""
+
+SETTLED: Final = PLANNED_EACH_TIME + 1
+"""Executions after which it keeps a plan for any values."""
+
+_DEAR: Final = (
+    "10000"  # a thousand of these is what the server reckons for planning one table; the default is 0.0025
+)
+_PLAN_BY_INDEX: Final = load(
+    "database/sql/postgresql/plan_by_index.sql", failing="Failed to have statements planned by an index"
+)
+_AFTER: Final = Statement(
+    load("database/sql/postgresql/plan_freely.sql", failing="Failed to have statements planned as before"),
+    {},
+    no_rows,
+)
+
+
+def surrounded(statement: Statement[object], executions: int | None) -> Sequence[Statement[object]]:
+    """Return what to send for a statement whose plan was executed so often (None: it has none that is kept)."""
+    if not statement.query.by_index or (executions is not None and executions >= SETTLED):
+        return (statement,)
+    cost = _DEAR if executions is not None and executions < PLANNED_EACH_TIME else None
+    before = Statement(_PLAN_BY_INDEX, {"operator_cost": cost}, no_rows)
+    return (before, statement, _AFTER)

@@ -18,9 +18,8 @@ from psycopg.adapt import Transformer as DriverTransformer
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.waiting import Wait
 
-from rowbus.database.postgresql.index_plans import surrounded
 from rowbus.database.postgresql.parameters import encode
-from rowbus.database.postgresql.plans import Plans
+from rowbus.database.postgresql.plans import Plans, surrounded
 from rowbus.database.postgresql.readiness import complete
 from rowbus.database.statements import Statement, load
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rowbus.database.scripts import Scripts
+from rowbus.database.backends import Scripts
 from rowbus.database.statements import script
 
 if TYPE_CHECKING:

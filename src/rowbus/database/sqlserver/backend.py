@@ -1,24 +1,148 @@
-"""SQL Server's implementation of `rowbus.database.backends.Backend`.
+"""SQL Server's implementation of `rowbus.database.backends.Backend`, and one of its databases, for every session.
 
-Invariant: no I/O but where the catalog of a user's connection must be asked for, which happens when an address is first
-needed; no driver is imported here.
+Invariants: no I/O but where the catalog of a user's connection must be asked for, which happens when an address is
+first needed; no driver is imported here; every connection made here is in autocommit mode and reads committed rows
+only, under any settings of the driver's pool or the login.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from rowbus.database.sqlserver import borrowed, dsn
-from rowbus.database.sqlserver.database import Database
+from rowbus.database.adaptation import KnownColumns
+from rowbus.database.pool import SessionPool
+from rowbus.database.sqlserver import borrowed, driver, dsn
+from rowbus.database.sqlserver.async_session import AsyncSession
+from rowbus.database.sqlserver.connection import Session
+from rowbus.database.sqlserver.faults import drivers_fault, translate_connecting
+from rowbus.database.sqlserver.receive_session import MessageTransaction, ReceiveSession
+from rowbus.database.sqlserver.threads import SessionThread
+from rowbus.database.sqlserver.transactions import BABELFISH, SETTINGS
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.messages.sqlserver_address import DEFAULT_SCHEMA, SqlServerAddress, SqlServerAddresses
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Generator
 
-    from rowbus.database.sqlserver.async_session import AsyncSession
-    from rowbus.database.sqlserver.connection import Session
+    from rowbus.database.sqlserver.driver import DriverConnection
+    from rowbus.errors import RowbusError
+
+S = TypeVar("S", bound=Session)
+
+
+class Database:
+    """Where the queues live."""
+
+    notifies = False
+    """There is no LISTEN: receivers look for messages every `peek_delay`."""
+    has_logs = False
+    """The event log is PgQ's, which is PostgreSQL's."""
+
+    def __init__(self, url: str) -> None:
+        """Take a URL as `dsn` describes it; raises ConfigurationError if it cannot be read. No I/O, no driver yet."""
+        self.source = dsn.parse(url)
+        self._modules: frozenset[str] = frozenset()
+        self._known_columns = KnownColumns()
+        self._is_babelfish: bool | None = None  # not asked yet
+
+    @property
+    def identity(self) -> str:
+        """What two of the same database have in common."""
+        return repr(self.source)
+
+    @property
+    def name(self) -> str:
+        """Its name for people, without secrets."""
+        return self.source.name
+
+    async def connect(self) -> AsyncSession:
+        """Open an asynchronous session; raises ConnectionLostError, or ConfigurationError when there is no driver."""
+        return AsyncSession(*await self._open_in_thread(Session))
+
+    async def connect_reader(self) -> AsyncSession:
+        """Open an asynchronous session; raises as `connect`."""
+        return await self.connect()
+
+    async def connect_sender(self) -> AsyncSession:
+        """Open an asynchronous session; raises as `connect`."""
+        return await self.connect()
+
+    async def connect_receiver(self) -> ReceiveSession:
+        """Open the session of one receiving slot; raises as `connect`."""
+        return ReceiveSession(*await self._open_in_thread(MessageTransaction))
+
+    @contextmanager
+    def session(self) -> Generator[Session]:
+        """Open a synchronous session and close it again; raises as `connect`."""
+        session = self._open(Session)
+        try:
+            yield session
+        finally:
+            session.close()
+
+    def pool(self, size: int) -> SessionPool:
+        """Return a pool that lends at most `size` sessions at a time. No I/O."""
+        return SessionPool(self, size=size)
+
+    def fault(self, error: Exception) -> RowbusError | None:
+        """Return our error for one that the driver raised to users of a session's connection; None for others."""
+        return drivers_fault(error, self._modules)
+
+    async def _open_in_thread(self, kind: Callable[[DriverConnection], S]) -> tuple[S, SessionThread]:
+        opening = _Opening(lambda: self._open(kind))
+        thread = SessionThread(opening)
+        try:
+            return await thread.make(opening.open), thread
+        except BaseException:  # cancelled, perhaps, while the thread still connects: it closes what it gets
+            await thread.end(patience=0)
+            raise
+
+    def _open(self, kind: Callable[[DriverConnection], S]) -> S:
+        try:
+            session = kind(driver.connect(self.source))
+        except Exception as error:  # every driver has errors of its own
+            raise translate_connecting(error, self.source) from error
+        self._modules |= session.modules
+        session.catalog = self.source.catalog
+        session.share(self._known_columns)
+        try:
+            session.control(SETTINGS)
+            if isinstance(session, MessageTransaction):
+                session.takes_turns = self._asks_turns(session)
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def _asks_turns(self, session: Session) -> bool:
+        """Say whether receives have to take turns, asking the first time: Babelfish's READPAST passes over nothing."""
+        if self._is_babelfish is None:
+            ((place,),) = session.ask(BABELFISH)
+            self._is_babelfish = int(place) > 0
+        return self._is_babelfish
+
+
+class _Opening(Generic[S]):
+    """A session that is being opened, perhaps in vain."""
+
+    def __init__(self, opener: Callable[[], S]) -> None:
+        self._opener = opener
+        self._session: S | None = None
+
+    def open(self) -> S:
+        self._session = self._opener()
+        return self._session
+
+    def interrupt(self) -> None:
+        """Interrupt what the session does; a connection that is being made cannot be interrupted."""
+        if self._session is not None:
+            self._session.interrupt()
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
 
 
 class BorrowedAddresses:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from rowbus.database.adaptation import KnownColumns
 from rowbus.database.sqlserver.faults import CONSTRAINT, NO_COLUMN, is_connection_loss, translate
 from rowbus.database.sqlserver.statements import adapt, percent_marks, values
-from rowbus.database.sqlserver.together import COMMITTED, FAILED
-from rowbus.database.sqlserver.transaction_text import COMMIT
+from rowbus.database.sqlserver.transactions import COMMIT, COMMITTED, FAILED
 from rowbus.database.statements import Query
 from rowbus.errors import StorageError
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from rowbus.database.sqlserver import driver
 from rowbus.database.sqlserver.batches import Batches
 from rowbus.database.sqlserver.faults import DOOMED, drivers_fault, is_conflict
-from rowbus.database.sqlserver.transaction_text import (
+from rowbus.database.sqlserver.transactions import (
     BEGIN,
     COMMIT,
     ROLLBACK,

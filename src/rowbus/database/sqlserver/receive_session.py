@@ -19,8 +19,15 @@ from rowbus.database.sqlserver.async_session import AsyncSession
 from rowbus.database.sqlserver.connection import Session
 from rowbus.database.sqlserver.faults import DOOMED, WAITED_FOR_LOCK
 from rowbus.database.sqlserver.handler_connection import HandlerConnection
-from rowbus.database.sqlserver.together import commit_and_receive, may_travel
-from rowbus.database.sqlserver.transaction_text import FOR_EVER, MESSAGE, SHORTLY, save, undo
+from rowbus.database.sqlserver.transactions import (
+    FOR_EVER,
+    MESSAGE,
+    SHORTLY,
+    commit_and_receive,
+    may_travel,
+    save,
+    undo,
+)
 from rowbus.errors import HandlerError, RowbusError, StorageError
 from rowbus.running.scope import require
 

@@ -15,7 +15,7 @@ import random
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from rowbus.database.locks.holders import name_holders
+from rowbus.database.locks import name_holders
 from rowbus.errors import BatchError, StorageError, TransactionConflictError
 from rowbus.errors.exception_facts import text_of
 from rowbus.log.consumers.batch_reader import read_batch

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.locks.names import consumer_lock, members_lock, workers_lock
+from rowbus.database.locks import consumer_lock, members_lock, workers_lock
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.errors import BatchError, LogNotFoundError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from rowbus.database.locks.holder import LockHolder
+    from rowbus.database.locks import LockHolder
     from rowbus.database.statements import Decode, Rows, T
     from rowbus.database.steps import Steps
     from rowbus.log.consumers.policy import DeadLetter, Defer, RetryAfter

@@ -14,7 +14,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.locks.holders import name_holders
+from rowbus.database.locks import name_holders
 from rowbus.errors import ConfigurationError, ConnectionLostError, StorageError
 from rowbus.log.ticker import ticks
 from rowbus.log.ticker.decisions import TickSchedule

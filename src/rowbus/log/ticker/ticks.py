@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.locks.names import TICKER
+from rowbus.database.locks import TICKER
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.log.queries import FOLDER, log_query
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
 
-    from rowbus.database.locks.holder import LockHolder
+    from rowbus.database.locks import LockHolder
     from rowbus.database.statements import Rows
 
 

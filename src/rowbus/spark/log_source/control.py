@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 from rowbus.database.postgresql.database import Database
-from rowbus.database.postgresql.retry import retrying
+from rowbus.database.postgresql.faults import retrying
 from rowbus.database.statements import control
 from rowbus.errors import ConnectionLostError, StorageError
 from rowbus.spark.log_source.snapshot_range import hold_table, prepare_control

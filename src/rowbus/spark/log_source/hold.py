@@ -14,8 +14,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from rowbus.database.locks.holder import describe
-from rowbus.database.locks.names import hold_lock
+from rowbus.database.locks import describe, hold_lock
 from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.errors import ConsumerBusyError
 from rowbus.log.consumers.table import ConsumerTable
@@ -24,7 +23,7 @@ from rowbus.messages.address import refuse_nul
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rowbus.database.locks.holder import LockHolder
+    from rowbus.database.locks import LockHolder
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Query, Rows
     from rowbus.spark.log_source.control import Control

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.locks.names import claim_lock
+from rowbus.database.locks import claim_lock
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress, refuse_nul
 from rowbus.spark.filters import NO_CONDITIONS

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.sqlserver.values import span
+from rowbus.database.sqlserver.statements import span
 from rowbus.transport.claims import table
 from rowbus.transport.queues.records.sqlserver import RecordTable
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.sqlserver.values import span, truth
+from rowbus.database.sqlserver.statements import span, truth
 from rowbus.database.statements import Statement
 from rowbus.transport.deduplication import table
 from rowbus.transport.queues.records.keys import key_of

@@ -15,7 +15,7 @@ import logging
 from time import monotonic, time_ns
 from typing import TYPE_CHECKING
 
-from rowbus.database.locks.holders import name_holders
+from rowbus.database.locks import name_holders
 from rowbus.errors import RowbusError
 from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import ElectedService, Election

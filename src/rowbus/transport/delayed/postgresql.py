@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from rowbus.database.locks.names import mover_lock
+from rowbus.database.locks import mover_lock
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
@@ -34,7 +34,7 @@ from rowbus.transport.queues.postgresql import exists
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rowbus.database.locks.holder import LockHolder
+    from rowbus.database.locks import LockHolder
     from rowbus.database.statements import Row, Rows
     from rowbus.messages.message import OutgoingMessage
     from rowbus.transport.delayed.policy import PassedOver

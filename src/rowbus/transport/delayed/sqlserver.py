@@ -12,10 +12,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.database.locks.holder import LockHolder
-from rowbus.database.locks.names import mover_lock
-from rowbus.database.sqlserver.statements import load
-from rowbus.database.sqlserver.values import aware, instant, number, span, truth
+from rowbus.database.locks import LockHolder, mover_lock
+from rowbus.database.sqlserver.statements import aware, instant, load, number, span, truth
 from rowbus.database.statements import Adaptation, Query, Statement, no_rows
 from rowbus.messages.addresses import refuse_missing
 from rowbus.messages.headers import encode_copied_headers

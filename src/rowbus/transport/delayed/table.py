@@ -15,7 +15,7 @@ from rowbus.transport.queues.table import MessageTable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.database.locks.holder import LockHolder
+    from rowbus.database.locks import LockHolder
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.sqlserver.statements import load
-from rowbus.database.sqlserver.values import aware, instant, lock_name, number
+from rowbus.database.sqlserver.statements import aware, instant, load, lock_name, number
 from rowbus.database.statements import Query, Statement, no_rows
 from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.transport.delayed.table import DelayedState

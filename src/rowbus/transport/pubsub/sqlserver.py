@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.sqlserver.values import lines
+from rowbus.database.sqlserver.statements import lines
 from rowbus.transport.pubsub import table
 from rowbus.transport.queues.records.sqlserver import RecordTable
 

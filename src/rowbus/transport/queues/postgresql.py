@@ -12,7 +12,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.database.locks.names import receiver_lock
+from rowbus.database.locks import receiver_lock
 from rowbus.database.statements import (
     Query,
     Statement,

@@ -14,8 +14,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from rowbus.database.sqlserver.statements import load
-from rowbus.database.sqlserver.values import aware, number, span, truth
+from rowbus.database.sqlserver.statements import aware, load, number, span, truth
 from rowbus.database.statements import Adaptation, Query, Statement, no_rows, scalar
 from rowbus.errors import ConfigurationError
 from rowbus.messages.headers import encode_copied_headers

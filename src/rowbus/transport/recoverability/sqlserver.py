@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.sqlserver.statements import load
-from rowbus.database.sqlserver.values import number
+from rowbus.database.sqlserver.statements import load, number
 from rowbus.database.statements import Query, Statement, scalar
 from rowbus.settings import LONGEST_HEADERS_READ, LONGEST_READ
 from rowbus.transport.queues.sqlserver import peeked

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.sqlserver.statements import load
-from rowbus.database.sqlserver.values import truth
+from rowbus.database.sqlserver.statements import load, truth
 from rowbus.transport.requests import table
 
 if TYPE_CHECKING:

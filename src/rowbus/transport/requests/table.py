@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from rowbus.database.backends import bound_table
-from rowbus.database.locks.names import answers_lock
+from rowbus.database.locks import answers_lock
 from rowbus.database.statements import Statement
 from rowbus.transport.requests.decisions import is_for_answers
 

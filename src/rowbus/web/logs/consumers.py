@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.database.locks.holders import find_holders_now
+from rowbus.database.locks import find_holders_now
 from rowbus.database.statements import Statement, load
 from rowbus.errors import ConsumerNotFoundError
 from rowbus.log import catalog as log_catalog

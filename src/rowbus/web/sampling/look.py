@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rowbus.database.locks.holders import find_holders_now
+from rowbus.database.locks import find_holders_now
 from rowbus.database.ownership import suspicious
 from rowbus.database.steps import run_steps_now
 from rowbus.errors import ConnectionLostError, QueueNotFoundError, RowbusError

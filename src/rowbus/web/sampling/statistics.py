@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.locks.names import receiver_lock
+from rowbus.database.locks import receiver_lock
 from rowbus.database.statements import Statement, load
 from rowbus.messages.address import QueueAddress
 

@@ -1,4 +1,4 @@
--- Say who holds one of our session locks, by its name (see database/locks/names.py).
+-- Say who holds one of our session locks, by its name (see database/locks.py).
 -- Locks nothing. Returns at most one row: process id, role, application, address, when it connected (UTC), whether the
 -- role is a superuser. Address and time are NULL for the sessions of others without the privileges of pg_read_all_stats.
 select

@@ -11,8 +11,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from rowbus.database.sqlserver.statements import load
-from rowbus.database.sqlserver.values import instant, lines, truth
+from rowbus.database.sqlserver.statements import instant, lines, load, truth
 from rowbus.database.statements import Statement, no_rows
 from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.transport.queues.catalog.table import QueueState

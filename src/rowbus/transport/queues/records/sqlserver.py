@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rowbus.database.sqlserver.statements import load
-from rowbus.database.sqlserver.values import instant, lock_name, number
+from rowbus.database.sqlserver.statements import instant, load, lock_name, number
 from rowbus.database.statements import Statement, no_rows
 from rowbus.transport.queues.records.table import RecordStatements
 from rowbus.transport.queues.sqlserver import exists, lock_creation

@@ -1,4 +1,4 @@
--- Find which consumers Spark's drivers read as: each holds the consumer's session lock (database/locks/names.py), and its
+-- Find which consumers Spark's drivers read as: each holds the consumer's session lock (database/locks.py), and its
 -- application name says that it is one.
 -- Locks nothing. Returns a log and a consumer a row.
 select

@@ -1,10 +1,13 @@
-"""One batch for all that happens between two messages: sends, commit, begin, and the next receive.
+"""The T-SQL of transaction control, and one batch for all that happens between two messages.
 
 The batch has no parameters, because a prepared one may not end a transaction: each statement is a `sp_executesql` of
 its own in it, so the server keeps their plans, and its values are literals. `try` ends the batch at the first error,
 which otherwise might be followed by the commit (decision 0034).
 
-Invariant: pure; what follows a statement that failed is never run, and the answers say which it was.
+A savepoint of the same name takes the place of the one before; none can be released, and none needs to be.
+
+Invariants: what follows a statement that failed is never run, and the answers say which it was; no text ends a
+transaction that its session did not begin, and the message's savepoint has one name.
 """
 
 from __future__ import annotations
@@ -13,12 +16,42 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rowbus.database.sqlserver.statements import adapt, as_procedure
-from rowbus.database.sqlserver.transaction_text import BEGIN, COMMIT
+from rowbus.database.statements import source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowbus.database.statements import Statement
+
+MESSAGE = "rowbus_message"
+BEGIN = "begin transaction"
+COMMIT = "commit transaction"
+ROLLBACK = "if @@trancount > 0 rollback transaction"
+STATE = source("database/sql/sqlserver/state.sql")
+SETTINGS = "set transaction isolation level read committed"  # a driver's pool may hand on what others set
+SHORTLY = (
+    "set lock_timeout 200;"  # how long a receive waits where it cannot pass over what others have in hand
+)
+FOR_EVER = "set lock_timeout -1;"  # the default
+BABELFISH = source("database/sql/sqlserver/find_babelfish.sql")
+
+_ENDING = re.compile(r"\b(?:commit|rollback|tran|transaction|exec|execute|xact_abort)\b", re.IGNORECASE)
+
+
+def save(name: str) -> str:
+    """Return what sets a savepoint; the name is ours, never a user's."""
+    return f"save transaction {name}"
+
+
+def undo(name: str) -> str:
+    """Return what rolls back to a savepoint."""
+    return f"rollback transaction {name}"
+
+
+def ends_transactions(operation: str) -> bool:
+    """Say whether a batch may have ended or begun a transaction, by its words; a procedure may do anything."""
+    return _ENDING.search(operation) is not None
+
 
 MOST_TOGETHER: Final = 256 * 1024  # characters; what is larger travels as parameters, in batches of its own
 _NO_LITERAL: Final = re.compile(r"\\[\r\n]|\0")  # a backslash before the end of a line takes that away
