@@ -62,7 +62,7 @@ class SagaTable(table.SagaTable):
     @property
     def _names(self) -> Mapping[str, object]:
         """The table's full name, as the file that looks for its columns has it."""
-        return {"shared_saga_name": str(self.address)}
+        return {"table_name": str(self.address)}
 
     def _lacking(self, rows: Rows, _count: int) -> str | None:
         columns = [str(column) for (column,) in rows]

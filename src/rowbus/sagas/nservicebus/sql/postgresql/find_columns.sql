@@ -3,7 +3,7 @@
 select attname
 from pg_catalog.pg_attribute
 where
-    attrelid = to_regclass(:'shared_saga_name'::text)
+    attrelid = to_regclass(:'table_name'::text)
     and starts_with(attname, 'Correlation_')
     and attnum > 0
     and not attisdropped
