@@ -13,7 +13,7 @@ from rowbus.running.telemetry import process, series
 from rowbus.running.telemetry.instruments import Instruments
 from rowbus.running.telemetry.series import exposition
 from rowbus.running.telemetry.spans import Spans
-from rowbus.spark.observation import Observer
+from rowbus.spark.listener import Observer
 from tests.spark.observation.reports import BATCH, report
 
 MS = 1_000_000
