@@ -1,7 +1,6 @@
 -- Take tokens of several keys, as many as there are; a key has one more every `intervals` seconds, until it has `bursts`.
 -- Messages that have `waited` get theirs first; `fresh` ones get none while deferred ones wait. If it `defers`, each that
--- gets none has a turn: in the order of asking, an interval apart, in `longest` seconds at the latest. Times that this limit
--- cannot have made are moved to where it can: they are of a limit that was changed, or of a clock that was ahead.
+-- gets none has a turn, an interval apart, in `longest` seconds at most. Times that this limit cannot have made are cut.
 -- Locks the keys' rows, in their order, waiting for others who take of them; then it looks at the clock. Returns for each
 -- key with a row: key, tokens for `waited` and for `fresh`, and in how many seconds the first of the others has its turn.
 with held as materialized (
