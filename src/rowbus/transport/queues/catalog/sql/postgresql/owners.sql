@@ -1,9 +1,8 @@
--- Say whose the tables named are: of each that exists what kind it is, its owner and its schema's, if this role has no
--- reason to trust them, and whether row security policies apply to this role. Trusted are superusers, the role itself, the
--- owners of the database and of the schema public, roles that a superuser or the database's owner has made it a member of
--- (not PostgreSQL's own, nor those of the log, whose other members are strangers), and roles that the setting
--- rowbus.trusted_owners names. Reads catalogues only, waits for nobody, runs nothing of theirs; returns schema, name, kind,
--- owner and schema's owner (null: trusted), and whether there are policies.
+-- Say whose the tables named are: superusers, the role itself, the owners of the database and of schema public, roles that a
+-- superuser or the database's owner has made it a member of (not PostgreSQL's own, nor those of the log, whose members may be
+-- strangers), and roles that the setting rowbus.trusted_owners names are trusted. Locks nothing, reads catalogues only.
+-- Returns of each that exists schema, name, kind, owner and schema's owner (null: trusted), and whether row security policies
+-- apply to this role.
 with recursive grantors as (
     select role.oid
     from pg_catalog.pg_roles as role
