@@ -300,12 +300,12 @@ MUTANTS = (
         "waited",
         (
             Edit(
-                f"{TRANSPORT}/receiving/decisions/lower_bound.py",
+                f"{TRANSPORT}/receiving/decisions/rounds.py",
                 "        if started < self._last_end:\n            return\n",
                 "",
             ),
             Edit(
-                f"{TRANSPORT}/receiving/decisions/lower_bound.py",
+                f"{TRANSPORT}/receiving/decisions/rounds.py",
                 "LONGEST_INTERVAL = 10.0",
                 "LONGEST_INTERVAL = 1000.0",
             ),

@@ -168,6 +168,8 @@ VALUES = {
     "lower_bound": "-2147483648",
     "lock_name": "rowbus mover",
     "members_lock": "rowbus members",
+    "milliseconds": "200",
+    "sequences": "{Orders_seq_seq}",
     "most": "10",
     "most_bytes": "67108864",
     "most_characters": "1000",

@@ -50,6 +50,8 @@ OTHERS_WORDS = {
     "ParentBasedTraceIdRatio",  # of OpenTelemetry's SDK
     "encrypt",  # of Microsoft's driver
     "trusted_owners",  # a setting of PostgreSQL's sessions
+    "DateStyle",
+    "IntervalStyle",
     "AsyncConnection",
     "EncryptedString",
     "FullName",

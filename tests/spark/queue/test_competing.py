@@ -92,4 +92,4 @@ def test_messages_of_a_killed_process_are_taken_up_by_its_successor_or_go_back(q
     queue.expire_leases()
     with queue.session() as session:
         assert expired(session) == 3
-    assert queue.waiting() == [0, 1, 2, 3, 4]
+    assert queue.waiting() == [3, 4, 0, 1, 2]
