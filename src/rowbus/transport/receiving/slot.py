@@ -202,7 +202,9 @@ class Slot:
         if isinstance(outgoing, Fate):
             return outgoing
         following = await self._complete(rows, outgoing)
-        if following is not rows:  # a message that is tried again has used up none of its batch
+        if following is not rows and not isinstance(
+            following, Fate
+        ):  # one that is tried again has used up none
             self._singles = max(0, self._singles - len(rows))
         return following
 
