@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rowbus.database.steps import run_steps
 from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.transport.pubsub.table import create_subscriptions
-from rowbus.transport.queues.installer import create_queue, create_table, require_queues, require_table
+from rowbus.transport.queues.installer import ensure_queue, ensure_table, require_queues, require_table
+from rowbus.transport.queues.owners import refuse_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -66,14 +68,16 @@ async def _require(session: AsyncSession, parts: Parts) -> None:
 
 
 async def _create(session: AsyncSession, parts: Parts) -> None:
-    settings = parts.settings
-    for address in (*parts.inputs, *parts.outputs):
-        await create_queue(
+    settings, queues = parts.settings, (*parts.inputs, *parts.outputs)
+    own = [each.table.address for each in parts.own_tables]
+    await run_steps(session, refuse_foreign(*queues, *own))
+    for address in queues:
+        await ensure_queue(
             session,
             address,
             body_string=settings.body_string,
             notify_trigger=settings.foreign_notifications,
         )
     await create_subscriptions(session, parts.subscriptions)
-    for own in parts.own_tables:
-        await create_table(session, own.table, own.called)
+    for each in parts.own_tables:
+        await ensure_table(session, each.table, each.called)

@@ -14,15 +14,14 @@ import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.database.steps import run_steps_now
-from rowbus.errors import AlreadyThereError, ConfigurationError, RowbusError, StorageError
+from rowbus.database.blocking import BlockingSession, run_now
+from rowbus.errors import ConfigurationError, RowbusError, StorageError
 from rowbus.transport.operations.table import STOPPING, operations_address, operations_table
-from rowbus.transport.queues.owners import refuse_foreign
+from rowbus.transport.queues.installer import make_table
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
@@ -159,7 +158,7 @@ def begin(session: Session, addresses: Addresses, operation: Operation, note: No
     table = operations_table(operations_address(addresses))
     try:
         if not session.run(table.exists()):
-            _create(session, table)
+            run_now(make_table(BlockingSession(session), table))
         session.run(
             table.begin(
                 operation.id,
@@ -181,13 +180,6 @@ def note(session: Session, table: OperationsTable, operation: Operation, done: i
     """Note what this transaction did; see that the operation stops, if it was asked to elsewhere."""
     if session.run(table.note(operation.id, done, stayed)) == STOPPING:
         operation.stopping = True
-
-
-def _create(session: Session, table: OperationsTable) -> None:
-    with suppress(AlreadyThereError), session.transaction():
-        for statement in table.create():
-            session.run(statement)
-        run_steps_now(session, refuse_foreign(table.address))
 
 
 def _refusal(table: OperationsTable, error: StorageError) -> ConfigurationError:

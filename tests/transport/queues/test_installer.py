@@ -113,7 +113,7 @@ async def test_a_queue_that_exists_gets_no_extras_that_nobody_asked_for(
 async def test_a_missing_schema_is_never_created_silently(
     asynchronous: AsyncSession, session: Session
 ) -> None:
-    with pytest.raises(ConfigurationError, match="The schema 'shop' does not exist; create it"):
+    with pytest.raises(ConfigurationError, match="the schema 'shop' does not exist; create it"):
         await create_queue(asynchronous, QueueAddress("shop", "Sales"))
 
     assert session.connection.execute("select from pg_namespace where nspname = 'shop'").rowcount == 0

@@ -1,8 +1,8 @@
 """Creates queues: those an endpoint needs, and those a sender misses because their endpoint was never started.
 
-Invariants: never creates a schema unless that is what was asked for, never changes a queue that exists except to add
-what was asked for, and ends with the queue there, also if another process created it; nothing is committed here; what
-fails is undone, and the sender's transaction stays usable.
+Invariant: never creates a schema unless that is what was asked for, never changes a queue that exists except to add
+what was asked for, and ends with the queue there, also if another process created it. In a transaction of the caller's
+what fails is undone, and that transaction stays usable.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from rowbus.database.steps import run_steps
@@ -27,7 +27,7 @@ from rowbus.transport.queues.owners import refuse_foreign
 from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Iterable, Sequence
 
     from rowbus.database.blocking import UserSession
     from rowbus.database.sessions import AsyncSession
@@ -53,8 +53,16 @@ async def create_queue(
     Raises InvalidAddressError for a name that is too long, ConfigurationError when the schema does not exist, or what
     is there belongs to a role that this one cannot trust.
     """
+    await run_steps(session, refuse_foreign(address))
+    return await ensure_queue(session, address, body_string=body_string, notify_trigger=notify_trigger)
+
+
+async def ensure_queue(
+    session: AsyncSession, address: QueueAddress, *, body_string: bool = False, notify_trigger: bool = False
+) -> bool:
+    """Do what `create_queue` does with one that exists and is trusted: who needs many asks that of all together."""
     table = queue_table(address)
-    missing = await create_table(session, table, "queue")
+    missing = await ensure_table(session, table, "queue")
     if body_string:
         await add_body_string(session, address)
     if notify_trigger:
@@ -69,18 +77,21 @@ async def add_body_string(session: AsyncSession, address: QueueAddress) -> None:
 
 
 async def create_table(session: AsyncSession, table: MessageTable | RecordTable, called: str) -> bool:
-    """Create a table if it is missing; say whether it was. `called` is what the log calls it.
+    """Create a table if it is missing; say whether it was. Raises as `create_queue`.
 
-    Raises InvalidAddressError for a name that is too long, ConfigurationError when the schema does not exist, or what
-    is there belongs to a role that this one cannot trust.
+    `called` is what the log calls it.
     """
+    await run_steps(session, refuse_foreign(table.address))
+    return await ensure_table(session, table, called)
+
+
+async def ensure_table(session: AsyncSession, table: MessageTable | RecordTable, called: str) -> bool:
+    """Do what `create_table` does with one that exists and is trusted."""
     table.address.validate()
     missing = not await session.run(table.exists())
     if missing:
-        await _create(session, table.create(), table.address)
+        await make_table(session, table)
         logger.info("Created %s %s", called, table.address)
-    else:
-        await run_steps(session, refuse_foreign(table.address))
     return missing
 
 
@@ -113,24 +124,22 @@ async def require_table(session: AsyncSession, own: OwnTable) -> None:
         )
 
 
-async def _create(session: AsyncSession, creates: Iterable[Statement[None]], address: QueueAddress) -> None:
+async def make_table(session: UserSession, table: MessageTable | RecordTable) -> None:
+    """Create a table that is missing; another may create it at the same moment. Raises as `create_queue`."""
+    address = table.address
     try:
-        await _run_in_transaction(session, creates, address)
-    except AlreadyThereError:  # another made it at the same moment
+        await _run_in_transaction(session, table.create(), address)
+    except AlreadyThereError:  # another was faster
         await run_steps(session, refuse_foreign(address))
     except (QueueNotFoundError, SchemaNotFoundError) as error:
-        raise _no_schema(address) from error
-
-
-def _no_schema(address: QueueAddress) -> ConfigurationError:
-    return ConfigurationError(
-        f"The schema {address.schema!r} does not exist; create it (`rowbus queue create --create-schema`) "
-        f"or choose another."
-    )
+        raise ConfigurationError(
+            f"{address} cannot be created: the schema {address.schema!r} does not exist; create it (`rowbus queue "
+            "create --create-schema`) or choose another."
+        ) from error
 
 
 async def _change(
-    session: AsyncSession, table: QueueTable, asked: Statement[bool], statements: Iterable[Statement[None]]
+    session: AsyncSession, table: QueueTable, asked: Statement[bool], statements: Sequence[Statement[None]]
 ) -> None:
     """Change a table, unless it is so, in short tries: others wait behind one that waits for a table in use.
 
@@ -149,12 +158,11 @@ async def _change(
 
 
 async def _run_in_transaction(
-    session: AsyncSession, statements: Iterable[Statement[None]], address: QueueAddress
+    session: UserSession, statements: Sequence[Statement[None]], address: QueueAddress
 ) -> None:
     """Run statements, or, where they build upon something of a stranger's, undo them."""
     async with session.transaction():
-        for statement in statements:
-            await session.run(statement)
+        await session.run_all(statements)
         await run_steps(session, refuse_foreign(address))
 
 
@@ -167,28 +175,16 @@ async def create_missing(session: UserSession, tables: Iterable[MessageTable | R
     for table in tables:
         table.address.validate()
         if not await session.run(table.exists()):
-            with _explained(table.address):
-                async with session.transaction():
-                    await session.run_all(table.create())
-                    await run_steps(session, refuse_foreign(table.address))
+            try:
+                await make_table(session, table)
+            except PermissionDeniedError as error:
+                raise _may_not_create(table.address, error) from error
 
 
-@contextmanager
-def _explained(address: QueueAddress) -> Generator[None]:
-    """Say what to do about an error; that another was faster is none."""
-    try:
-        yield
-    except AlreadyThereError:
-        pass
-    except (QueueNotFoundError, SchemaNotFoundError) as error:
-        raise ConfigurationError(
-            f"{address} cannot be created: the schema {address.schema!r} does not exist; create it (`rowbus queue "
-            "create --create-schema`) or choose another."
-        ) from error
-    except PermissionDeniedError as error:
-        raise PermissionDeniedError(
-            f"{address} is missing, and this role may not create it ({error}). Have it created by a role that may "
-            "(`rowbus schema install`, `rowbus queue create`), or grant this one the right to create tables in the "
-            f"schema {address.schema!r}.",
-            sqlstate=error.sqlstate,
-        ) from error
+def _may_not_create(address: QueueAddress, error: PermissionDeniedError) -> PermissionDeniedError:
+    return PermissionDeniedError(
+        f"{address} is missing, and this role may not create it ({error}). Have it created by a role that may "
+        "(`rowbus schema install`, `rowbus queue create`), or grant this one the right to create tables in the "
+        f"schema {address.schema!r}.",
+        sqlstate=error.sqlstate,
+    )
