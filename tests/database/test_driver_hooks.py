@@ -152,11 +152,11 @@ async def test_a_statement_of_any_cursor_starts_with_the_hook(database: str, use
 async def test_commands_run_before_the_statement_that_waits_for_them(
     database: str, before: tuple[bytes, ...], *, in_pipeline: bool
 ) -> None:
-    class Preceded(HookedConnection):
+    class PreparedConnection(HookedConnection):
         def before_query(self) -> PQGen[None]:
             yield from self.commands(*before, b"set statement_timeout = 4711")
 
-    async with await Preceded.connect(database, autocommit=True) as connection:
+    async with await PreparedConnection.connect(database, autocommit=True) as connection:
         async with connection.pipeline() if in_pipeline else nullcontext():
             cursor = await connection.execute("show statement_timeout")
         assert await cursor.fetchone() == ("4711ms",), broken(
@@ -165,11 +165,11 @@ async def test_commands_run_before_the_statement_that_waits_for_them(
 
 
 async def test_commands_end_with_the_first_that_fails(database: str) -> None:
-    class Preceded(HookedConnection):
+    class PreparedConnection(HookedConnection):
         def before_query(self) -> PQGen[None]:
             yield from self.commands(b"select 1", b"select nothing", b"select 2")
 
-    async with await Preceded.connect(database, autocommit=True) as connection:
+    async with await PreparedConnection.connect(database, autocommit=True) as connection:
         with pytest.raises(psycopg.errors.UndefinedColumn):
             await connection.execute("select 3")
 

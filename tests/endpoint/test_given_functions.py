@@ -31,7 +31,7 @@ Function = Any  # the mistake is what the tests are about
 async def of_any(*given: object) -> None: ...
 
 
-class Called:
+class AsyncCallable:
     async def __call__(self, *given: object) -> None: ...
 
 
@@ -88,7 +88,7 @@ TAKING: dict[str, Callable[[Function], object]] = {
 
 
 @every("place", TAKING)
-@every("given", [of_any, partial(of_any), Called(), Called().__call__])
+@every("given", [of_any, partial(of_any), AsyncCallable(), AsyncCallable().__call__])
 def test_what_nothing_would_await_is_refused_where_it_is_given(place: str, given: Function) -> None:
     with pytest.raises(ConfigurationError, match=r"of which a call runs nothing|must be a `def`"):
         TAKING[place](given)

@@ -8,7 +8,7 @@ import pytest
 
 from rowbus.errors import HandlingInterruptedError
 from rowbus.messages.headers import Header, decode_headers
-from rowbus.running.in_hand import Held
+from rowbus.running.in_hand import RowInHand
 from rowbus.transport.queues.table import Place, queue_table
 from rowbus.transport.receiving.interrupted_messages import InterruptedMessages, count_death
 from tests.conformance.backend import Backend
@@ -85,10 +85,14 @@ async def test_of_several_in_hand_when_a_process_died_none_is_counted_but_one_th
     queue = backend.queue("Sales")
 
     assert await count_death(
-        backend.database, [queue], [Held(str(queue), first), Held(str(queue), second)], HOW, notify=False
+        backend.database,
+        [queue],
+        [RowInHand(str(queue), first), RowInHand(str(queue), second)],
+        HOW,
+        notify=False,
     )
     assert await counts(backend) == {first: "0", second: "0"}
-    held = [Held(str(queue), first, alone=True), Held(str(queue), second)]
+    held = [RowInHand(str(queue), first, alone=True), RowInHand(str(queue), second)]
     assert await count_death(backend.database, [queue], held, HOW, notify=False)
     assert await counts(backend) == {first: "1", second: "0"}
     assert await count_death(backend.database, [queue], held[1:], HOW, notify=False)

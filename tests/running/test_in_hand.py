@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rowbus.running import in_hand
-from rowbus.running.in_hand import Held
+from rowbus.running.in_hand import RowInHand
 from rowbus.running.workers import FIRST_DELAY, LONGEST_DELAY, LONGEST_DELAY_AFTER_WORK, Workers
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 KILLED = """
 import os, signal
-from rowbus.running.in_hand import Held, of_this_process
+from rowbus.running.in_hand import RowInHand, of_this_process
 
 notes = of_this_process()
-entry = notes.note(Held("Sales", "1"))
-notes.note(Held("Sales", "2", alone=True))
+entry = notes.note(RowInHand("Sales", "1"))
+notes.note(RowInHand("Sales", "2", alone=True))
 notes.clear(entry)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -40,10 +40,10 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 CLEARED = """
 import os, signal
-from rowbus.running.in_hand import Held, of_this_process
+from rowbus.running.in_hand import RowInHand, of_this_process
 
 notes = of_this_process()
-notes.clear(notes.note(Held("Sales", "1")))
+notes.clear(notes.note(RowInHand("Sales", "1")))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -51,9 +51,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 async def test_what_a_killed_worker_had_in_hand_is_told_and_no_file_is_left_however_the_supervisor_ends(
     temporary: Path,
 ) -> None:
-    told: asyncio.Queue[tuple[Sequence[Held], str, list[Path]]] = asyncio.Queue()
+    told: asyncio.Queue[tuple[Sequence[RowInHand], str, list[Path]]] = asyncio.Queue()
 
-    async def on_death(held: Sequence[Held], how: str) -> bool:
+    async def on_death(held: Sequence[RowInHand], how: str) -> bool:
         await told.put((held, how, list(temporary.iterdir())))  # noqa: ASYNC240 - an empty folder
         return True
 
@@ -63,7 +63,7 @@ async def test_what_a_killed_worker_had_in_hand_is_told_and_no_file_is_left_howe
     again, *_ = await told.get()
     await workers.stop()
 
-    assert held == again == [Held("Sales", "2", alone=True)]
+    assert held == again == [RowInHand("Sales", "2", alone=True)]
     assert how.endswith("was killed by SIGKILL")
     assert files == []  # so that nothing is left of a supervisor that is killed, either
 

@@ -139,10 +139,10 @@ async def test_sagas_that_are_found_by_another_value_keep_their_endpoint_from_st
     endpoints: Endpoints,
 ) -> None:
     @dataclass
-    class Renamed:
+    class OtherState:
         order: str = ""
 
-    class ByAnother(rowbus.Saga[Renamed], name="Shop.Order", correlation="order"):
+    class ByAnother(rowbus.Saga[OtherState], name="Shop.Order", correlation="order"):
         @rowbus.starts(PlaceOrder, by=by_order)
         async def placed(self, message: PlaceOrder) -> None: ...
 
@@ -152,6 +152,6 @@ async def test_sagas_that_are_found_by_another_value_keep_their_endpoint_from_st
     await changing.handle(OrderOfFirst, "1", "2")
     with pytest.raises(rowbus.ConfigurationError) as refused:
         await changing.serve(ByAnother).start()
-    assert "Shop.Order is found by Renamed.order, and the sagas that go on in" in str(refused.value)
+    assert "Shop.Order is found by OtherState.order, and the sagas that go on in" in str(refused.value)
     assert "are found by another value, as that of '1'" in str(refused.value)
     await changing.handle(OrderOfFirst, "1")

@@ -33,11 +33,11 @@ class State:
     total: Decimal = Decimal(0)
 
 
-class Renamed(pydantic.BaseModel):
+class AliasState(pydantic.BaseModel):
     order_id: str = pydantic.Field(default="", alias="orderId")
 
 
-class Folded(pydantic.BaseModel):
+class EmailState(pydantic.BaseModel):
     email: str
 
     @pydantic.field_validator("email")
@@ -93,11 +93,11 @@ def test_a_state_that_the_next_message_could_not_read_is_not_written(
 
 
 def test_a_state_that_would_lose_what_it_is_found_by_is_not_written() -> None:
-    definition = defined(Renamed)
+    definition = defined(AliasState)
     with pytest.raises(
-        rowbus.SagaStateError, match=r"has '' in Renamed\.order_id, by which its row is not found"
+        rowbus.SagaStateError, match=r"has '' in AliasState\.order_id, by which its row is not found"
     ):
-        written_state(definition, row("{}"), Renamed(orderId="R1"))
+        written_state(definition, row("{}"), AliasState(orderId="R1"))
 
 
 @every(
@@ -105,7 +105,7 @@ def test_a_state_that_would_lose_what_it_is_found_by_is_not_written() -> None:
     [
         (defined(State), '{"number": "R1"}'),  # renamed without an upgrade; missing altogether
         (defined(State), '{"order_id": "R2"}'),
-        (defined(Renamed), '{"orderId": ""}'),
+        (defined(AliasState), '{"orderId": ""}'),
         (defined(State, upgrade=lambda state: {**state, "order_id": "CHANGED"}), '{"order_id": "R1"}'),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_row_is_refused_that_is_found_by_another_value_than_its_state_has(
     [
         (defined(State), "R1", '{"order_id": "R1"}'),
         (defined(State, upgrade=lambda state: {"order_id": state["number"]}), "R1", '{"number": "R1"}'),
-        (defined(Folded, "email"), "Ann@Shop.example", '{"email": "ann@shop.example"}'),
+        (defined(EmailState, "email"), "Ann@Shop.example", '{"email": "ann@shop.example"}'),
         (
             defined(ById),
             "6F9619FF8B86D011B42D00CF4FC964FF",

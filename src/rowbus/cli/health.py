@@ -24,7 +24,7 @@ from rowbus.log.gauges import DatabaseGauges, unreachable
 from rowbus.running.signals import run_until_signalled
 from rowbus.running.telemetry.listener import address_of
 from rowbus.running.telemetry.series import exposition
-from rowbus.running.telemetry.service import Told
+from rowbus.running.telemetry.service import MeasuredService
 from rowbus.transport.delayed_store.diagnosis import diagnose_store
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import Level, diagnose_left_out
@@ -105,7 +105,7 @@ def metrics(
         show_text(exposition(measurer.read()).rstrip("\n"))
         return
     show_logs(logging.DEBUG if verbose else logging.INFO, log_format)
-    asyncio.run(run_until_signalled(Told(measurer, address_of(listen), measurer.families)))
+    asyncio.run(run_until_signalled(MeasuredService(measurer, address_of(listen), measurer.families)))
 
 
 class Measurer:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.running.signals import run_until_signalled
 from rowbus.running.telemetry.listener import address_of
-from rowbus.running.telemetry.service import Told, worker_address
+from rowbus.running.telemetry.service import MeasuredService, worker_address
 
 if TYPE_CHECKING:
     from rowbus.running.service import Stoppable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def serve(service: Stoppable, metrics: str | None, drain: float | None = None) -> None:
     """Serve until a signal; `metrics` is where to listen. Raises ConfigurationError, and as the service's `start`."""
-    asyncio.run(run_until_signalled(Told(service, listening_on(metrics)), drain))
+    asyncio.run(run_until_signalled(MeasuredService(service, listening_on(metrics)), drain))
 
 
 def listening_on(metrics: str | None) -> Address | None:

@@ -28,7 +28,7 @@ from rowbus.demo.installation import install
 from rowbus.demo.messages import ENDPOINTS, SCHEMA
 from rowbus.demo.partners import GatewayDownError
 from rowbus.demo.processes import Processes, signals_as_interrupt
-from rowbus.demo.report import Analysed, Summary, Watch, show, summarize
+from rowbus.demo.report import Analysis, Summary, Watch, show, summarize
 from rowbus.demo.statements import ask
 from rowbus.demo.web_shop import WebShop, count_lines, read_lines
 from rowbus.spark.java import provide_java, without_spark
@@ -225,7 +225,7 @@ def _wait(processes: Processes, is_so: Callable[[], bool]) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _analyse(dsn: str, folder: Path, talk: Console) -> Analysed:
+def _analyse(dsn: str, folder: Path, talk: Console) -> Analysis:
     """Run Analytics to its end and show its lines as they come; raises ProcessEndedError if it fails."""
     began = time.monotonic()
     with Processes(dsn, folder) as processes:
@@ -236,4 +236,4 @@ def _analyse(dsn: str, folder: Path, talk: Console) -> Analysed:
             talk.print(line.rstrip(), markup=False, soft_wrap=True)
         if process.wait():
             processes.check()
-    return Analysed(str(folder / "archive"), str(folder / "report" / "report.html"), time.monotonic() - began)
+    return Analysis(str(folder / "archive"), str(folder / "report" / "report.html"), time.monotonic() - began)

@@ -101,7 +101,7 @@ class Check(NamedTuple):
         return self.wrong == 0
 
 
-class Analysed(NamedTuple):
+class Analysis(NamedTuple):
     """Where the results of Analytics lie, and how many seconds it took."""
 
     archive: str
@@ -116,7 +116,7 @@ class Summary:
     lines: int
     seconds: float
     figures: dict[str, Any]
-    spark: Analysed | None
+    spark: Analysis | None
     checks: list[Check]
 
     @property
@@ -138,7 +138,7 @@ class Summary:
         }
 
 
-def summarize(session: Session, *, lines: int, seconds: float, spark: Analysed | None) -> Summary:
+def summarize(session: Session, *, lines: int, seconds: float, spark: Analysis | None) -> Summary:
     """Reconcile, and ask for the figures; `seconds` is how long the whole run took, `spark` what Spark has made."""
     ((figures,),) = ask(session, "summary")
     checks = reconcile(session, lines=lines, with_spark=spark is not None)

@@ -51,7 +51,7 @@ class Sender(Composer):
         serializer: Serializer = DEFAULT,
         mutators: Sequence[Mutator] = (),
     ) -> None:
-        """Compose as `Composer` does; `subscribers` finds who gets events, in the transaction of whoever asks.
+        """Compose as `Composer` does; `subscribers` finds who gets events, in the transaction of the caller.
 
         `local` is the queue that the endpoint's instances share, `instance` this one's own beside it, if it has one;
         `delayed` is the table where its messages wait, if it has one.

@@ -29,7 +29,7 @@ _LENGTH: Final = 2
 _SEPARATOR: Final = "\0"
 
 
-class Held(NamedTuple):
+class RowInHand(NamedTuple):
     """One thing in hand: a row of a queue. `alone`: it was suspected before, and handled alone, at first at least."""
 
     queue: str
@@ -49,7 +49,7 @@ class InHand:
         os.close(descriptor)
         self._free = list(range(ENTRIES))
 
-    def note(self, held: Held) -> int | None:
+    def note(self, held: RowInHand) -> int | None:
         """Note what is taken in hand now; return the entry for `clear`, None if there is no room."""
         text = _SEPARATOR.join((held.queue, held.row_id, "alone" if held.alone else "")).encode()
         if not self._free or len(text) > SIZE - _LENGTH:
@@ -89,7 +89,7 @@ def address(file: IO[bytes]) -> str:
     return _address(file.fileno())
 
 
-def read(file: IO[bytes]) -> list[Held]:
+def read(file: IO[bytes]) -> list[RowInHand]:
     """Return what the process had in hand when it ended."""
     file.seek(0)
     entries = iter(lambda: file.read(SIZE), b"")
@@ -108,7 +108,7 @@ def _address(descriptor: int) -> str:
     return f"{descriptor} {status.st_dev} {status.st_ino}"
 
 
-def _held(entry: bytes) -> Held:
+def _held(entry: bytes) -> RowInHand:
     length = int.from_bytes(entry[:_LENGTH], "big")
     queue, row_id, alone = entry[_LENGTH : _LENGTH + length].decode().split(_SEPARATOR)
-    return Held(queue, row_id, bool(alone))
+    return RowInHand(queue, row_id, bool(alone))

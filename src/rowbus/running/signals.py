@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
 from rowbus.running.service import Stoppable
-from rowbus.running.telemetry.service import Told
+from rowbus.running.telemetry.service import MeasuredService
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -33,7 +33,9 @@ class Serving(Stoppable):
         So does the end of the time to `drain`; None: there is no limit. Blocks. Raises as `start`.
         """
         _refuse_running_loop(type(self).__name__)
-        asyncio.run(run_until_signalled(Told(self), None if drain is None else drain.total_seconds()))
+        asyncio.run(
+            run_until_signalled(MeasuredService(self), None if drain is None else drain.total_seconds())
+        )
 
     async def __aenter__(self) -> Self:
         """Start; see `start`."""

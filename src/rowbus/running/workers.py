@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from typing import IO
 
-    OnDeath = Callable[[Sequence[in_hand.Held], str], Awaitable[bool]]
+    OnDeath = Callable[[Sequence[in_hand.RowInHand], str], Awaitable[bool]]
 
 logger = logging.getLogger("rowbus.workers")
 
@@ -44,7 +44,7 @@ class Death(NamedTuple):
     """The end of a process: how it ended, in words, what it had in hand, and whether it had anything ever."""
 
     how: str
-    held: Sequence[in_hand.Held] = ()
+    held: Sequence[in_hand.RowInHand] = ()
     has_worked: bool = False
 
     def delay(self, deaths: int) -> float:

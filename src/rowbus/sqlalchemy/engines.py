@@ -58,7 +58,7 @@ class Guard:
         self.rolled_back = self.rolled_back or self._sessions > 0
 
 
-class Held:
+class GuardedDialect:
     """A dialect's part that SQLAlchemy calls to end a transaction or a connection."""
 
     @cached_property
@@ -85,7 +85,7 @@ class Held:
         """Leave the connection open, too."""
 
 
-class HeldPsycopg(Held, PGDialect_psycopg):
+class HeldPsycopg(GuardedDialect, PGDialect_psycopg):
     """psycopg's dialect, on a connection that is held."""
 
     supports_statement_cache = True
@@ -96,7 +96,7 @@ class HeldPsycopg(Held, PGDialect_psycopg):
         return HeldAsyncPsycopg
 
 
-class HeldAsyncPsycopg(Held, PGDialectAsync_psycopg):
+class HeldAsyncPsycopg(GuardedDialect, PGDialectAsync_psycopg):
     """psycopg's asynchronous dialect, on a connection that is held."""
 
     supports_statement_cache = True
@@ -161,5 +161,5 @@ def async_engine_of(connection: Any) -> AsyncEngine:  # noqa: ANN401 - each back
 def guard_of(engine: Engine | AsyncEngine) -> Guard:
     """Return what is known of the transaction that an engine's connection is in."""
     dialect = engine.dialect
-    assert isinstance(dialect, Held)  # noqa: S101 - engines are made here only
+    assert isinstance(dialect, GuardedDialect)  # noqa: S101 - engines are made here only
     return dialect.guard

@@ -15,13 +15,13 @@ from sqlalchemy.dialects.mssql.mssqlpython import MSDialect_mssqlpython
 from sqlalchemy.engine import AdaptedConnection
 from sqlalchemy.util import await_only
 
-from rowbus.sqlalchemy.engines import Held
+from rowbus.sqlalchemy.engines import GuardedDialect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class HeldMssql(Held, MSDialect_mssqlpython):
+class HeldMssql(GuardedDialect, MSDialect_mssqlpython):
     """The driver's dialect, on a connection that is held."""
 
     supports_statement_cache = True

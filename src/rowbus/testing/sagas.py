@@ -94,7 +94,7 @@ class MemoryStore:
             raise TransactionConflictError(f"Saga {row.id} was changed meanwhile.")
 
 
-class Given:
+class MemorySaga:
     """A saga that keeps its rows in memory, to be added to an endpoint."""
 
     def __init__(self, saga: type[Saga[Any]], store: MemoryStore) -> None:
@@ -160,7 +160,7 @@ class SagaScenario(Generic[S]):
         self._asked = 0
         self.clock = clock or FakeClock()
         self.endpoint = Endpoint("Scenario", database="postgresql:///")
-        self.endpoint.add(Given(saga, self._store))
+        self.endpoint.add(MemorySaga(saga, self._store))
         if state is not None:
             self._put(state)
 

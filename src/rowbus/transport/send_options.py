@@ -3,7 +3,7 @@
 A verb names its options once, as a dictionary's type: `**options: Unpack[SendOptions]`. Type checkers read that; Python
 is told by `@options_of(SendOptions)`, so that `help()` shows each option, and by `asked`, which refuses any other.
 
-Invariant: an option means the same whoever sends; who cannot do what it asks for refuses it, and says why.
+Invariant: an option means the same for every sender; one that cannot do what it asks for refuses it, and says why.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A message is made by a composer and leaves by a connection; a class says which. What is done in between is written once,
 as coroutines; `def` callers run them to their end, on connections that block. So `send` is defined twice, and no more.
 
-Invariant: no I/O but through the connection of whoever sends.
+Invariant: no I/O but through the connection of the sender.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Verbs(ABC):
 
 
 class AsyncSendVerbs(Verbs, Awaiting):
-    """The verbs of whoever awaits them: asynchronous clients, endpoints, and the contexts of `async def` handlers."""
+    """The verbs of callers that await them: asynchronous clients, endpoints, and the contexts of `async def` handlers."""
 
     @overload
     async def send(
@@ -131,7 +131,7 @@ class AsyncSendVerbs(Verbs, Awaiting):
 
 
 class SendVerbs(Verbs):
-    """The verbs of whoever blocks: clients, and the contexts of `def` handlers, which run in threads."""
+    """The verbs of callers that block: clients, and the contexts of `def` handlers, which run in threads."""
 
     @overload
     def send(

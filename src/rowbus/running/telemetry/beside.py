@@ -10,7 +10,7 @@ import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from rowbus.running.telemetry.service import Told
+from rowbus.running.telemetry.service import MeasuredService
 
 if TYPE_CHECKING:
     from rowbus.running.telemetry.listener import Address
@@ -26,7 +26,7 @@ class _Program:
         """Do nothing."""
 
 
-class _ToldProgram(Told):
+class _ToldProgram(MeasuredService):
     """A program that is told of to Prometheus and probes; what systemd hears is the program's to say."""
 
     def __init__(self, address: Address) -> None:

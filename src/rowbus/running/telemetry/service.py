@@ -69,7 +69,7 @@ FOLDER_VARIABLE = "_ROWBUS_TELEMETRY"
 """In a worker's environment: the folder in which its supervisor finds its socket, `<process>.sock`."""
 
 
-class Told:
+class MeasuredService:
     """A service whose life and measurements are told, from `start` to `stop`. For one event loop."""
 
     def __init__(
@@ -167,7 +167,7 @@ PATIENCE: Final = 2.0  # seconds that a worker has for an answer
 _STATUS: Final = re.compile(rb"HTTP/1\.1 (\d+)")
 
 
-class ToldWorkers(Told):
+class ToldWorkers(MeasuredService):
     """Workers, of whom their supervisor tells."""
 
     def __init__(self, workers: Workers, address: Address | None, folder: str) -> None:

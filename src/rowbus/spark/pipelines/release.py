@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"\d+")
 _NOTHING = "-"  # of a source that had no offset yet
 
 
-class Committed(NamedTuple):
+class BatchEnd(NamedTuple):
     """The end of a committed batch."""
 
     batch: int
@@ -99,7 +99,7 @@ def _offsets_in(line: str) -> list[dict[str, Any]]:
 APPLICATION = "rowbus spark release"
 
 
-def read_committed(checkpoint: str | Path) -> Committed | None:
+def read_committed(checkpoint: str | Path) -> BatchEnd | None:
     """Read the end of the newest committed batch of a checkpoint on this machine; None when no batch is committed.
 
     Raises ConfigurationError for a folder without a checkpoint, or on another machine.
@@ -110,7 +110,7 @@ def read_committed(checkpoint: str | Path) -> Committed | None:
     batch = newest_committed(_names(folder / "offsets"), _names(folder / "commits"))
     if batch is None:
         return None
-    return Committed(batch, parse_offsets((folder / "offsets" / str(batch)).read_text(encoding="utf-8")))
+    return BatchEnd(batch, parse_offsets((folder / "offsets" / str(batch)).read_text(encoding="utf-8")))
 
 
 def release_committed(checkpoint: str | Path, *, consumer: str, dsn: str | None = None) -> dict[str, int]:

@@ -38,7 +38,7 @@ class Terms(NamedTuple):
     archive: bool
 
 
-class Taken(NamedTuple):
+class ClaimCounts(NamedTuple):
     """Counts of one claim: messages taken from the queue, and those of them that had not expired."""
 
     taken: int
@@ -94,13 +94,13 @@ class ClaimTable:
         """Free the number of a claim that returned to the queue before a batch was planned with it."""
         return self._once("forget_returned", affected, {"number": number})
 
-    def take(self, number: int, terms: Terms) -> Statement[Taken]:
+    def take(self, number: int, terms: Terms) -> Statement[ClaimCounts]:
         """Move the oldest unlocked messages into a new claim.
 
         Skips locked messages, never waits. If all messages had expired, there is no claim.
         """
         parameters = {"number": number, **terms._asdict()}
-        return self._once("take", lambda rows, _: Taken._make(rows[0]), parameters)
+        return self._once("take", lambda rows, _: ClaimCounts._make(rows[0]), parameters)
 
     def extend(self, lease: timedelta) -> Statement[int]:
         """Extend the leases of all held claims; return how many."""

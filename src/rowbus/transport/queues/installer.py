@@ -60,7 +60,7 @@ async def create_queue(
 async def ensure_queue(
     session: AsyncSession, address: QueueAddress, *, body_string: bool = False, notify_trigger: bool = False
 ) -> bool:
-    """Do what `create_queue` does with one that exists and is trusted: who needs many asks that of all together."""
+    """Do what `create_queue` does, of which the caller has asked whose it is: with others, in one question."""
     table = queue_table(address)
     missing = await ensure_table(session, table, "queue")
     if body_string:
@@ -86,7 +86,7 @@ async def create_table(session: AsyncSession, table: MessageTable | RecordTable,
 
 
 async def ensure_table(session: AsyncSession, table: MessageTable | RecordTable, called: str) -> bool:
-    """Do what `create_table` does with one that exists and is trusted."""
+    """Do what `create_table` does, of which the caller has asked whose it is."""
     table.address.validate()
     missing = not await session.run(table.exists())
     if missing:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.messages.address import QueueAddress
-    from rowbus.running.in_hand import Held
+    from rowbus.running.in_hand import RowInHand
     from rowbus.work.book import Entry
 
 logger = logging.getLogger("rowbus.receiving")
@@ -130,7 +130,12 @@ def count_in(headers: str) -> int:
 
 
 async def count_death(
-    database: Database, addresses: Sequence[QueueAddress], held: Sequence[Held], how: str, *, notify: bool
+    database: Database,
+    addresses: Sequence[QueueAddress],
+    held: Sequence[RowInHand],
+    how: str,
+    *,
+    notify: bool,
 ) -> bool:
     """Count a process's death against what it had in hand, and put that back; say whether all was found or is gone.
 
@@ -155,7 +160,7 @@ async def count_death(
 
 
 async def _put_back(
-    messages: InterruptedMessages, session: AsyncSession, held: Held, more: int, said: str
+    messages: InterruptedMessages, session: AsyncSession, held: RowInHand, more: int, said: str
 ) -> bool:
     now = await messages.put_back(session, held.row_id, more, said)
     if now is None:

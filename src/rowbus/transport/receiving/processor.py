@@ -23,7 +23,7 @@ from rowbus.errors.exception_facts import is_a
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
-from rowbus.running.in_hand import Held, of_this_process
+from rowbus.running.in_hand import RowInHand, of_this_process
 from rowbus.running.scope import Scope
 from rowbus.running.turns import onto_loop
 from rowbus.settings import FailureHandling, TransactionMode
@@ -233,7 +233,7 @@ class Processor:
         """Have the supervisor know what is in hand, should this process die of it."""
         if self._in_hand is None or not self._in_transaction:
             return None
-        return self._in_hand.note(Held(str(self._address), row_id, is_alone))
+        return self._in_hand.note(RowInHand(str(self._address), row_id, is_alone))
 
     def _clear(self, held: int | None) -> None:
         if self._in_hand is not None:

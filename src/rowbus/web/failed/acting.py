@@ -39,7 +39,7 @@ MOST_TOLD: Final = 8  # queues or reasons that are told one by one
 NOTHING: Final = "Tick the messages that you mean, or search for them; nothing was meant here."
 
 
-class Meant(NamedTuple):
+class FormSelection(NamedTuple):
     """The messages of a form: those ticked, or all that its search finds, the oldest first."""
 
     wanted: Asked
@@ -60,7 +60,7 @@ class Meant(NamedTuple):
         return f"{self.wanted.queue}: {', '.join(said) or 'all'}"
 
 
-async def meant(visit: Visit) -> Meant:
+async def meant(visit: Visit) -> FormSelection:
     """Find what a form means. Raises ConfigurationError for one that means nothing."""
     form = {name: value for name, value in visit.form.items() if name != "row"}
     rows = frozenset(visit.form.getlist("row"))
@@ -71,7 +71,7 @@ async def meant(visit: Visit) -> Meant:
     wanted = asked(form, visit.site.addresses)
     index = await indexes(visit.site).fresh(visit, wanted.queue)
     failures = await run_sync(_meant, index, wanted, rows if "ticked" in form else None)
-    return Meant(wanted, index, failures)
+    return FormSelection(wanted, index, failures)
 
 
 def _meant(index: FailureIndex, wanted: Asked, rows: frozenset[str] | None) -> list[Failure]:
@@ -119,12 +119,12 @@ def back(visit: Visit, wanted: Asked) -> str:
     return visit.url("failed", wanted.query)
 
 
-def _how_many(found: Meant) -> str:
+def _how_many(found: FormSelection) -> str:
     many = plural(len(found.failures), "message")
     return f"those of {many} that hold {found.text!r}" if found.text else many
 
 
-def _notes(found: Meant) -> list[str]:
+def _notes(found: FormSelection) -> list[str]:
     if found.known.unread:
         return [f"The queue is being read: {found.known.unread:,} older messages are left out."]
     return []
@@ -199,7 +199,7 @@ def _act(  # noqa: PLR0917 - called through a thread
     session: Session,
     table: OperationsTable,
     operation: Operation,
-    found: Meant,
+    found: FormSelection,
     batch: list[Failure],
     act: Act,
     paths: Sequence[str],

@@ -20,7 +20,7 @@ from rowbus.messages.headers import Header, decode_headers, encode_copied_header
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.running.in_hand import Held
+    from rowbus.running.in_hand import RowInHand
 
 MOST_CAUSES: Final = 20  # of an exception, looked at
 LONGEST: Final = 500  # characters of what was seen
@@ -69,7 +69,7 @@ def lost_process_in(text: str) -> Interruption | None:
     return interruption if interruption is not None and interruption.took_its_process else None
 
 
-def blamed(held: Sequence[Held]) -> list[tuple[Held, int]]:
+def blamed(held: Sequence[RowInHand]) -> list[tuple[RowInHand, int]]:
     """Return what a process had in hand when it died, each with what that adds to its count of failures.
 
     Counted is what it is known of: the only one, or the one that was handled alone because it was suspected. The others
