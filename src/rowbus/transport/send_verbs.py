@@ -79,7 +79,7 @@ class Verbs(ABC):
 
 
 class AsyncSendVerbs(Verbs, Awaiting):
-    """The verbs of callers that await them: asynchronous clients, endpoints, and the contexts of `async def` handlers."""
+    """The verbs of callers that await: asynchronous clients, endpoints, and the contexts of `async def` handlers."""
 
     @overload
     async def send(
