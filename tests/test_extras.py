@@ -1,4 +1,4 @@
-"""An error that asks for an extra names an install that works from where this Rowbus came from."""
+"""What needs an extra says which, and names an install that works from where this Rowbus came from."""
 
 from __future__ import annotations
 
@@ -65,6 +65,38 @@ def test_a_project_depends_on_where_rowbus_came_from(
     monkeypatch.setattr(extras, "distribution", lambda _name: SimpleNamespace(read_text=lambda _file: text))
 
     assert requirement("embedded") == named
+
+
+WITHOUT_EXTRAS = """
+import importlib.util, sys
+hidden = ("sqlalchemy", "django", "starlette", "uvicorn", "jinja2", "markupsafe")
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name in hidden else found(name, *rest)
+sys.modules.update(dict.fromkeys(hidden))
+for module in ("rowbus.sqlalchemy", "rowbus.django", "rowbus.web:application"):
+    name, _, attribute = module.partition(":")
+    try:
+        __import__(name, fromlist=[attribute])
+    except ImportError as error:
+        print(error, file=sys.stderr)
+sys.argv = ["rowbus", "web", "--embedded"]
+from rowbus.cli import main
+main()
+"""
+
+
+def test_what_needs_an_extra_says_so() -> None:
+    """A program in which the packages cannot be found; also who tries an import hears of it."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS], capture_output=True, text=True, check=False, timeout=100
+    )
+
+    assert [line.partition(" pip install")[0] for line in done.stderr.splitlines()] == [
+        "rowbus.sqlalchemy needs sqlalchemy:",
+        "rowbus.django needs django:",
+        "rowbus.web.application needs starlette, jinja2:",
+        "rowbus: rowbus web needs starlette, uvicorn, jinja2:",
+    ]
 
 
 @pytest.mark.slow

@@ -91,14 +91,32 @@ def host_digits(host_id: str) -> str:
         raise ConfigurationError(f"host_id is {host_id!r}; it must be a UUID.") from None
 
 
-def refuse_numbers(settings: DataclassInstance) -> None:
-    """Raise ConfigurationError for a number where a setting is a span of time: it does not say of which unit."""
+_PLAIN = {"bool": bool, "int": int, "str": str, "timedelta": timedelta, "None": type(None)}
+
+
+def check_types(settings: DataclassInstance) -> None:
+    """Raise ConfigurationError for a setting of another type than its own: text where a number belongs, above all.
+
+    Looks at settings of plain types only.
+    """
     for one in fields(settings):
+        names = str(one.type).split(" | ")
         given = getattr(settings, one.name)
-        if "timedelta" in str(one.type) and isinstance(given, (int, float)):
-            raise ConfigurationError(
-                f"{one.name} is {given!r}; give a datetime.timedelta, as in {one.name}=timedelta(seconds={given})."
-            )
+        wanted = tuple(_PLAIN.get(name, object) for name in names)
+        if not isinstance(given, wanted) or (
+            isinstance(given, bool) and "int" in names and "bool" not in names
+        ):
+            raise ConfigurationError(f"{one.name} is {given!r}; give {_meant(one.name, names, given)}.")
+
+
+def _meant(name: str, types: list[str], given: object) -> str:
+    """Say what a setting takes."""
+    if "timedelta" not in types:
+        return " or ".join(
+            "an int" if each == "int" else f"a {each}" if each != "None" else each for each in types
+        )
+    seconds = given if isinstance(given, (int, float)) else 10
+    return f"a datetime.timedelta, as in {name}=timedelta(seconds={seconds})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -233,7 +251,7 @@ class EndpointSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
-        refuse_numbers(self)
+        check_types(self)
         self._check_mode()
         self._check_numbers()
         self._check_host()
@@ -335,7 +353,7 @@ class NativeDelayedDelivery:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
-        refuse_numbers(self)
+        check_types(self)
         check_allowed(self.allowed_destinations)
         if not self.table_suffix:
             raise ConfigurationError("table_suffix is empty; the endpoint's own queue has that name.")
@@ -420,7 +438,7 @@ class ConsumerSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
-        refuse_numbers(self)
+        check_types(self)
         for name in ("chunk_size", "workers"):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least 1.")
@@ -466,7 +484,7 @@ class TickerSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
-        refuse_numbers(self)
+        check_types(self)
         periods = {"tick_period": self.tick_period, "longest_look_delay": self.longest_look_delay}
         for name, period in periods.items():
             if period is not None and period < SHORTEST_POLL_DELAY:

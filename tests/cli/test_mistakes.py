@@ -19,6 +19,7 @@ import rowbus
 class Sales(rowbus.Endpoint): pass
 
 empty = rowbus.Endpoint("Sales")
+log = rowbus.Log("postgresql://", "orders")
 """
 
 
@@ -44,7 +45,7 @@ def test_a_file_in_place_of_a_module(app: CommandLine) -> None:
 def test_a_class_in_place_of_an_endpoint(app: CommandLine) -> None:
     assert refused(app, "run", "app:Sales") == (
         "rowbus: app:Sales is a class, and neither a rowbus.Endpoint or a rowbus.Log nor a function that returns one; "
-        "there is empty."
+        "there is empty, log."
     )
 
 
@@ -55,8 +56,23 @@ def test_an_endpoint_without_handlers(app: CommandLine) -> None:
     )
 
 
-def test_worker_is_for_the_supervisor(app: CommandLine) -> None:
-    assert "give --workers N" in refused(app, "run", "app:empty", "--worker", ROWBUS_DATABASE="")
+def test_a_misspelt_option(app: CommandLine) -> None:
+    for misspelt in ("--worker", "--wrkers"):
+        assert "(Possible options: --workers)" in refused(app, "run", "app:empty", misspelt, "2")
+
+
+def test_a_log_without_consumers(app: CommandLine) -> None:
+    assert refused(app, "run", "app:log") == (
+        "rowbus: Log orders has no consumers, so nothing would be read. Import the modules with its @log.consumer "
+        "functions before it runs."
+    )
+
+
+def test_a_url_of_another_database(rowbus: CommandLine) -> None:
+    assert refused(rowbus, "queue", "list", "--database", "mysql://shop@db/shop") == (
+        "rowbus: mysql:// names no database that Rowbus works with: PostgreSQL (postgresql://user@host/name) or SQL "
+        "Server (mssql://user@host/name)."
+    )
 
 
 def test_retry_asks_nothing(rowbus: CommandLine) -> None:
@@ -126,10 +142,11 @@ def test_log_install_without_createrole(rowbus: CommandLine, database: str, role
     done = rowbus("log", "install", ROWBUS_DATABASE=as_role(database, role))
 
     assert done.returncode == 1
-    assert done.stderr.startswith("rowbus: Failed to install the event log (")
-    assert done.stderr.endswith(
-        ". Install it as a role that may create schemas in this database and, while the roles pgq_reader, pgq_writer "
-        "and pgq_admin are missing, has CREATEROLE: rowbus log install --database …\n"
+    assert done.stderr == (
+        f"rowbus: Failed to install the event log (structure/010_roles.sql): role {role} may not create roles. Have an "
+        "administrator of the server run, once: create role pgq_reader; create role pgq_writer; create role pgq_admin "
+        "in role pgq_reader, pgq_writer; then install again. Or install it as a role that may create schemas in this "
+        "database, and roles: rowbus log install --database …\n"
     )
 
 

@@ -470,7 +470,7 @@ def test_the_connection_string_of_workers_is_not_on_their_command_line(
 
 @pytest.mark.one_version
 def test_workers_that_die_at_once_are_replaced_ever_more_slowly(shop: CommandLine) -> None:
-    dying = 'import os, sys\nif "--worker" in sys.argv:\n    os._exit(3)\n' + SHOP
+    dying = 'import os, sys\nif "--batch-size=1" in sys.argv:\n    os._exit(3)\n' + SHOP
     (shop.folder / "shop.py").write_text(dying)
 
     serving = shop.start("run", "shop:endpoint", "--workers", "2")

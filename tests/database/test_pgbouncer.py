@@ -1,4 +1,4 @@
-"""Behind a real PgBouncer in transaction mode: an endpoint with the settings of docs/how-to/behind-a-pooler.md.
+"""Behind a real PgBouncer in transaction mode: an endpoint and a consumer with no settings for it.
 
 The pool is smaller than the number of sessions, so sessions do change their server connection between transactions.
 """
@@ -13,12 +13,13 @@ from datetime import timedelta
 import psycopg
 
 import rowbus
+from rowbus.database.postgresql.database import Database
+from rowbus.log.schema.installer import install_now
 from tests.fixtures.pooler import Pooled
 
 PATIENCE = 30.0
-SETTINGS = rowbus.EndpointSettings(
-    notifications=False, prepared_statements=False, peek_delay=timedelta(milliseconds=100), concurrency=4
-)
+SETTINGS = rowbus.EndpointSettings(peek_delay=timedelta(milliseconds=100), concurrency=4)
+SOON = timedelta(milliseconds=200)
 
 
 @rowbus.command("Shop.PlaceOrder")
@@ -50,13 +51,17 @@ async def test_an_endpoint_behind_a_pooler_handles_every_message_once(pooled: Po
     once_more = rowbus.Recoverability(immediate=1, delayed=1, increase=timedelta(milliseconds=100))
     sales = rowbus.Endpoint("Sales", database=pooled.dsn, settings=SETTINGS, recoverability=once_more)
     web = rowbus.Endpoint("Web", database=pooled.dsn, settings=replace(SETTINGS, concurrency=1))
+    sales.delayed_delivery = rowbus.NativeDelayedDelivery(longest_look_delay=SOON)
 
     @sales.handler
     async def place_order(order: PlaceOrder, context: rowbus.Context) -> None:
         await context.connection.execute("insert into orders values (%s)", (order.order_id,))
         if order.order_id < 0:
             raise ValueError("no such order")
-        await context.reply(OrderAccepted(order.order_id))
+        if order.order_id % 10 == 0:
+            await context.send("Web", OrderAccepted(order.order_id), delay=SOON)
+        else:
+            await context.reply(OrderAccepted(order.order_id))
 
     @web.handler
     def order_accepted(message: OrderAccepted, context: rowbus.SyncContext) -> None:
@@ -74,6 +79,30 @@ async def test_an_endpoint_behind_a_pooler_handles_every_message_once(pooled: Po
         assert (
             await _count(watcher, 'select (select count(*) from "Sales") + (select count(*) from "Web")') == 0
         )
+
+
+async def test_a_consumer_behind_a_pooler_handles_every_event_once(pooled: Pooled) -> None:
+    with Database(pooled.direct).session() as session:
+        install_now(session)
+    with psycopg.connect(pooled.direct) as connection:
+        connection.execute("select pgq.create_queue('orders')")
+    log = rowbus.Log(pooled.dsn, "orders")
+    settings = rowbus.ConsumerSettings(poll_delay=timedelta(milliseconds=100))
+
+    @log.consumer("books", settings=settings)
+    async def books(event: rowbus.Event, context: rowbus.LogContext) -> None:
+        await context.connection.execute("insert into booked values (%s)", (event.id,))
+
+    async with await psycopg.AsyncConnection.connect(pooled.direct, autocommit=True) as watcher:
+        await watcher.execute("create table booked (id bigint)")
+        async with rowbus.Ticker(pooled.direct), log:
+            for _ in range(20):
+                async with await psycopg.AsyncConnection.connect(
+                    pooled.dsn, prepare_threshold=None
+                ) as writer:
+                    await rowbus.AsyncLog(writer, "orders").append({"total": 1}, type="placed")
+            await _await_count(watcher, "select count(*) from booked", 20)
+        assert await _count(watcher, "select count(distinct id) from booked") == 20
 
 
 async def _send_orders(dsn: str) -> None:

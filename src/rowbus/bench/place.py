@@ -150,19 +150,8 @@ def _prepared(place: Place) -> Place:
         for name in (QUEUE, "error"):
             session.run_all(queue_table(place.address(name)).create())
         session.run(statements.create_orders(place.schema))
-        is_direct = _hears(session, place)
+    is_direct = place.database.keeps_sessions()
     return Place(place.dsn, _open(place.dsn, is_direct=is_direct), place.schema, is_direct)
-
-
-def _hears(session: Session, place: Place, seconds: float = 2.0) -> bool:
-    """Say whether a session hears what another one notifies: not behind a pooler."""
-    queue = queue_table(place.queue)
-    session.run_all(queue.listen())
-    with place.database.session() as other:
-        other.run_all(queue.notify())
-    heard = session.notified(seconds)
-    session.run_all(queue.unlisten())
-    return heard
 
 
 def _drop(name: str, database: Database) -> None:

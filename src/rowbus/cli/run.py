@@ -1,8 +1,8 @@
 """`rowbus run`: serve an endpoint, in this process or in several, or the consumers of a log.
 
 One worker runs here. For more, this process creates the queues and purges them if that is wanted, once, and then
-supervises workers, which are this very command with `--worker`. They get the connection string in their environment,
-never on their command line, which every user of the machine can read.
+supervises workers, which are this very command. Their environment says that they are workers, and what the connection
+string is; a command line can be read by every user of the machine.
 
 Invariant: SIGTERM and SIGINT drain, a second one or the end of `--drain` stops within seconds even if handlers block;
 the exit code tells: 0 all that was in hand was finished, 1 it was not.
@@ -78,7 +78,6 @@ def run(  # noqa: PLR0913 - options, each by keyword
     drain: Drain = None,
     metrics: Metrics = None,
     log_format: LogLines = LogFormat.TEXT,
-    worker: Annotated[bool, typer.Option("--worker", hidden=True)] = False,
     embedded: Embedded = False,
     database: Database = None,
     verbose: Verbose = False,
@@ -90,14 +89,14 @@ def run(  # noqa: PLR0913 - options, each by keyword
     --database, else the endpoint's own, else ROWBUS_DATABASE, else the embedded server. That one is for development:
     without a terminal, ask for it with --embedded. Exit code 1: it could not start, or had to be interrupted.
     """
-    if worker:
-        _require_supervisor()
+    if worker := os.environ.pop(WORKER_VARIABLE, None) is not None:  # what its handlers start is no worker
         follow_supervisor()
         database = os.environ[DATABASE_VARIABLE]
     endpoint = load_runnable(target)
     show_logs(logging.DEBUG if verbose else logging.INFO, log_format)
     if not isinstance(endpoint, Endpoint):
         _refuse_for_logs(no_install, workers > 1, concurrency, batch_size)
+        endpoint.require_consumers()
         endpoint.database = database or endpoint.database
         require_consent(endpoint.database, given=embedded)
         raise typer.Exit(0 if _serve(endpoint, metrics, drain) else 1)
@@ -124,15 +123,6 @@ def run(  # noqa: PLR0913 - options, each by keyword
         )
     )
     raise typer.Exit(0 if clean else 1)
-
-
-def _require_supervisor() -> None:
-    """Raise for a worker that a user started."""
-    if WORKER_VARIABLE not in os.environ:
-        raise typer.BadParameter(
-            "this is how the supervisor starts its workers; give --workers N, and it starts N of them.",
-            param_hint="--worker",
-        )
 
 
 def _refuse_for_logs(*options: object) -> None:
@@ -235,7 +225,6 @@ def _worker_command(endpoint: Endpoint, target: str, log_format: LogFormat, *, v
         "rowbus",
         "run",
         target,
-        "--worker",
         f"--batch-size={settings.batch_size}",
         f"--log-format={log_format.value}",
     ]

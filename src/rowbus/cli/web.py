@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +18,7 @@ from rowbus.cli.embedded import Embedded, require_consent
 from rowbus.cli.options import Database, Verbose
 from rowbus.cli.output import say, show_logs
 from rowbus.errors import ConfigurationError
-from rowbus.errors.extras import install_command
+from rowbus.errors.extras import require
 from rowbus.web.access.visitors import LOOPBACK
 from rowbus.web.openid.settings import OpenIdConnect
 from rowbus.web.settings import WebSettings
@@ -133,7 +132,7 @@ def web(  # noqa: PLR0913 - options, each by keyword
     --trusted-header takes the place of tickets; so does --oidc-issuer, with the account of a company. Needs the extra
     web, and for OpenID Connect oidc. Exit code 1: it could not listen.
     """
-    _require_web()
+    require("web", "starlette", "uvicorn", "jinja2", what="rowbus web")
     from rowbus.web.serving import serve  # noqa: PLC0415 - only this command needs it
 
     settings = WebSettings(
@@ -161,12 +160,6 @@ def web(  # noqa: PLR0913 - options, each by keyword
     raise typer.Exit(serve(database, settings, host=host, port=port, say=say))
 
 
-def _require_web() -> None:
-    """Raise ConfigurationError unless the page can be served."""
-    if find_spec("uvicorn") is None:
-        raise ConfigurationError(f"The page needs the extra web: {install_command('web')}")
-
-
 def _openid(
     *,
     issuer: str,
@@ -181,8 +174,7 @@ def _openid(
     """Return how people sign in with a company's account; None if nothing says so."""
     if not (issuer or client_id or operators or viewers):
         return None
-    if find_spec("authlib") is None or find_spec("httpx2") is None:
-        raise ConfigurationError(f"OpenID Connect needs the extra oidc: {install_command('oidc')}")
+    require("oidc", "authlib", "httpx2", what="OpenID Connect")
     return OpenIdConnect(
         issuer=issuer,
         client_id=client_id,

@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from rowbus.database.location import DATABASE_VARIABLE, refuse_alchemy
+from rowbus.database.location import DATABASE_VARIABLE, refuse_alchemy, refuse_scheme
 from rowbus.database.postgresql import borrowed, database, names
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_SCHEMA, QueueAddress
@@ -142,6 +142,7 @@ def borrow_async(connection: object, schema: str | None = None) -> AsyncBorrowed
 def _of_string(dsn: str) -> Backend | None:
     """Return the backend of a connection string, None for PostgreSQL; raises ConfigurationError for SQLAlchemy's."""
     refuse_alchemy(dsn)
+    refuse_scheme(dsn)
     return _backend(_OTHERS.get(dsn.partition("://")[0].strip().lower()))
 
 

@@ -62,6 +62,16 @@ def refuse_alchemy(dsn: str) -> None:
         ) from None
 
 
+def refuse_scheme(dsn: str) -> None:
+    """Raise ConfigurationError for a URL of a database that Rowbus does not know; it shows the scheme alone."""
+    scheme = dsn.partition("://")[0].strip() if "://" in dsn else ""
+    if scheme.isalnum() and scheme not in {"postgresql", "postgres"}:
+        raise ConfigurationError(
+            f"{scheme}:// names no database that Rowbus works with: PostgreSQL (postgresql://user@host/name) or SQL "
+            "Server (mssql://user@host/name)."
+        )
+
+
 def unescaped() -> ConfigurationError:
     """Return the error for a URL whose user or password is not percent-encoded; it shows nothing of the URL."""
     return ConfigurationError(

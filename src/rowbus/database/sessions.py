@@ -311,6 +311,10 @@ class Database(Protocol):
         """Whether the database can keep event logs, and what Spark needs."""
         raise NotImplementedError
 
+    def keeps_sessions(self) -> bool:
+        """Say whether sessions keep their connection to the server: through a pooler they may not. Blocks."""
+        raise NotImplementedError
+
     async def connect(self) -> AsyncSession:
         """Open an asynchronous session; raises ConnectionLostError when that fails."""
         raise NotImplementedError

@@ -17,7 +17,11 @@ for longer than CONN_MAX_AGE.
 
 from __future__ import annotations
 
-from rowbus.django.databases import client
-from rowbus.django.endpoint import Endpoint
+from rowbus.errors.extras import require
+
+require("django", "django", what="rowbus.django")
+
+from rowbus.django.databases import client  # noqa: E402 - imports Django
+from rowbus.django.endpoint import Endpoint  # noqa: E402 - imports Django
 
 __all__ = ["Endpoint", "client"]

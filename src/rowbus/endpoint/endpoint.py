@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rowbus.database.backends import addresses_of, open_database
@@ -106,7 +107,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         Raises InvalidAddressError for names that are too long or ambiguous, and ConfigurationError.
         """
         self.name = name
-        self.settings = settings or EndpointSettings()
+        self.settings = _settings(settings)
         self.delayed_delivery = delayed_delivery
         self._components: list[Component] = []
         self.database = database
@@ -287,7 +288,8 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         """
         if self._running is not None:
             return
-        running = RunningEndpoint(self._parts(), await self._locate())
+        database = await self._locate()
+        running = RunningEndpoint(await self._fitting(database), database)
         try:
             await running.start()
         except BaseException:
@@ -341,6 +343,20 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             self.mutators,
             self._limit,
         )
+
+    async def _fitting(self, database: Database) -> Parts:
+        """Return the parts as they suit a database: through a pooler in transaction mode nothing is listened for."""
+        parts = self._parts()
+        if not parts.settings.notifications or await asyncio.to_thread(database.keeps_sessions):
+            return parts
+        logger.info(
+            "Endpoint %s reaches %s through a pooler that lends a connection for one transaction at a time: nothing "
+            "notifies it, and it looks for messages every %s s",
+            self.name,
+            database.name,
+            parts.settings.peek_delay.total_seconds(),
+        )
+        return parts._replace(settings=replace(parts.settings, notifications=False))
 
     async def _locate(self) -> Database:
         dsn = await asyncio.to_thread(self._resolve)
@@ -407,12 +423,23 @@ def _valid(address: QueueAddress) -> QueueAddress:
     return address
 
 
+def _settings(given: EndpointSettings | None) -> EndpointSettings:
+    """Return the settings, the default ones if none are given; refuse what are none."""
+    if given is not None and not isinstance(given, EndpointSettings):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
+        raise ConfigurationError(f"settings is {given!r}; give rowbus.EndpointSettings(…).")
+    return given or EndpointSettings()
+
+
 def _policy(given: Recoverability | None, mode: TransactionMode, *, can_delay: bool) -> Recoverability:
     """Return the policy, the default one without what the endpoint cannot do; refuse one that asks for it."""
     is_none = mode is TransactionMode.NONE
     policy = given or Recoverability(
         immediate=0 if is_none else 5, delayed=3 if can_delay and not is_none else 0
     )
+    if not isinstance(policy, Recoverability):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
+        raise ConfigurationError(
+            f"recoverability is {policy!r}; give rowbus.Recoverability(…), or a class derived from it."
+        )
     check_function(policy.decide, "The policy's method", "attempt")
     if is_none and (policy.immediate > 0 or policy.delayed > 0):
         raise ConfigurationError(

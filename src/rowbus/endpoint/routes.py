@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.message_types import contract_of, is_event, refuse_class
+from rowbus.messages.message_types import contract_of, is_event, refuse_no_message
 
 if TYPE_CHECKING:
     Destination = str | QueueAddress
@@ -37,10 +37,10 @@ class Routes:
 
     def find(self, message: object, name: str | None) -> Destination:
         """Return where a message goes, known as `name` or as its class is; raises ConfigurationError if nowhere."""
-        refuse_class(message)
-        kind: type = type(message)
         if isinstance(message, (str, QueueAddress)):
             raise ConfigurationError(f"send({str(message)!r}) names a destination and no message.")
+        refuse_no_message(message)
+        kind: type = type(message)
         wire_name = name or contract_of(kind).name
         found = self._by_name.get(wire_name) or self._of_module(kind.__module__)
         if found is None:

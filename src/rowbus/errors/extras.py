@@ -1,4 +1,4 @@
-"""How an extra is installed, from where this Rowbus came from: it works also before Rowbus is published.
+"""Extras of Rowbus: whether one is there, and how it is installed from where this Rowbus came from, published or not.
 
 Invariant: nothing is asked of a network or a package index, and there is always a command to show.
 """
@@ -7,8 +7,22 @@ from __future__ import annotations
 
 import json
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from rowbus.errors import ConfigurationError
+
+
+class MissingExtraError(ConfigurationError, ImportError):
+    """Something was asked for whose extra is not installed; also an ImportError, for programs that try an import."""
+
+
+def require(extra: str, *packages: str, what: str) -> None:
+    """Raise MissingExtraError unless the top-level packages of an extra are there; import none of them."""
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(f"{what} needs {', '.join(missing)}: {install_command(extra)}")
 
 
 def install_command(extra: str) -> str:

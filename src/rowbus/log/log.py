@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowbus.database.location import resolve_dsn
@@ -112,10 +113,14 @@ class Consuming(Serving):
         return register
 
     async def start(self) -> None:
-        """Register the consumers that are not yet and begin. Raises LogNotFoundError, StorageError."""
+        """Register the consumers that are not yet and begin.
+
+        Raises ConfigurationError for a log without consumers, LogNotFoundError, StorageError.
+        """
         if self._running:
             return
         self._require_database()
+        self.require_consumers()
         dsn = await asyncio.to_thread(resolve_dsn, self.database)
         for consumer in self._consumers:
             database = Database(
@@ -123,13 +128,22 @@ class Consuming(Serving):
                 application_name=f"rowbus {self.name}/{consumer.name}",
                 prepared_statements=consumer.settings.prepared_statements,
             )
-            self._running.append(consumer.build(database, self._alarm))
+            fitting = consumer._replace(settings=await _fitting(consumer.settings, database))
+            self._running.append(fitting.build(database, self._alarm))
         self._watch.start()
         try:
             await asyncio.gather(*(running.start() for running, _ in self._running))
         except BaseException:
             await self.stop(timeout=0)
             raise
+
+    def require_consumers(self) -> None:
+        """Raise ConfigurationError if nothing reads a log that is to be served."""
+        if not self._consumers:
+            raise ConfigurationError(
+                f"Log {self.name} has no consumers, so nothing would be read. Import the modules with its "
+                "@log.consumer functions before it runs."
+            )
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Finish what is in hand, and end; after `timeout` seconds what is in hand is rolled back."""
@@ -345,6 +359,19 @@ def _span(log: str, bounds: Bounds, from_tick: int | None, to_tick: int | None) 
     start = bounds.oldest if from_tick is None else from_tick
     end = bounds.newest if to_tick is None else to_tick
     return bounds.retained(log, start), bounds.retained(log, end)
+
+
+async def _fitting(settings: ConsumerSettings, database: Database) -> ConsumerSettings:
+    """Return the settings as they suit a database: through a pooler no lock or notification is a session's."""
+    if not settings.notifications or await asyncio.to_thread(database.keeps_sessions):
+        return settings
+    logger.info(
+        "A pooler lends connections of %s for one transaction at a time: no process stands by, and consumers look for "
+        "ticks every %s s",
+        database.name,
+        settings.poll_delay.total_seconds(),
+    )
+    return replace(settings, notifications=False, stand_by=False)
 
 
 def _require_one_target(tick: int | None, time: datetime | None) -> None:

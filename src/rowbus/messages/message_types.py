@@ -18,6 +18,7 @@ import msgspec
 
 from rowbus.errors import ConfigurationError, MessageDeserializationError, MessageSerializationError
 from rowbus.errors.exception_facts import text_of
+from rowbus.errors.printable import printable
 from rowbus.messages.bodies.json_bodies import JSON, NAMES, Json
 from rowbus.messages.bodies.serializer import Read, Serializer, Serializers
 from rowbus.messages.bodies.shape import Convention, checked_convention
@@ -35,6 +36,7 @@ _MARKERS: Final = {"NServiceBus.ICommand", "NServiceBus.IEvent", "NServiceBus.IM
 _NAMELESS: Final[tuple[type, ...]] = (bytes, bytearray, Mapping)
 DEFAULT: Final[Serializer] = Json()
 DEFAULTS: Final = Serializers((DEFAULT,))
+SHOWN: Final = 80  # characters, in an error, of what is no message
 _CONTRACT = "__rowbus_contract__"
 _parents: dict[str, tuple[str, ...]] = {}  # of the types declared in this process, by their wire names
 
@@ -215,6 +217,20 @@ def refuse_command(event: object) -> None:
         )
 
 
+_NO_MESSAGES: Final = (str, bool, int, float, complex, list, tuple, set, frozenset, type(None))
+
+
+def refuse_no_message(body: object) -> None:
+    """Raise MessageSerializationError for what no handler can take: a class, None, a text, a number, a list."""
+    refuse_class(body)
+    if type(body) in _NO_MESSAGES:  # what derives from them may be a declared message, as named tuples are
+        raise MessageSerializationError(
+            f"{printable(repr(body), SHOWN)} is no message: send an object of a class (a dataclass, a msgspec.Struct, "
+            "a pydantic model), or a dict or bytes with type=…. (Does what made it lack a `return`?)",
+            type_name=type(body).__name__,
+        )
+
+
 def refuse_class(body: object) -> None:
     """Raise MessageSerializationError for a class in place of a message."""
     if isinstance(body, type):
@@ -236,7 +252,7 @@ def serialize(
     `types` names the message where the object cannot (dicts and bytes) or should not. Raises
     MessageSerializationError for objects that have no body in its format, and for dicts and bytes without `types`.
     """
-    refuse_class(body)
+    refuse_no_message(body)
     kind: type = type(body)
     names = types or _types_of(kind)
     if not names:

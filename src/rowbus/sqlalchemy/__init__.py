@@ -16,6 +16,10 @@ Invariant: no session made here ends the receive transaction, and none outlives 
 
 from __future__ import annotations
 
-from rowbus.sqlalchemy.sessions import async_session, session
+from rowbus.errors.extras import require
+
+require("sqlalchemy", "sqlalchemy", what="rowbus.sqlalchemy")
+
+from rowbus.sqlalchemy.sessions import async_session, session  # noqa: E402 - imports SQLAlchemy
 
 __all__ = ["async_session", "session"]

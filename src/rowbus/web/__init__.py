@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rowbus.errors.extras import require
+
 if TYPE_CHECKING:
     from rowbus.web.access.visitors import Person, Role
     from rowbus.web.asgi import application
@@ -31,9 +33,11 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - the module's names have many types
-    """Import what is asked for when it is asked for."""
+    """Import a name when it is asked for; raises MissingExtraError for an application without the extra web."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - only this needs it
 
+    if name == "application":
+        require("web", "starlette", "jinja2", what="rowbus.web.application")
     return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -57,8 +57,8 @@ def install(*, database: Database = None, _verbose: Verbose = False) -> None:
 def _refused(error: PermissionDeniedError) -> PermissionDeniedError:
     """Return the error with who may install the log."""
     return PermissionDeniedError(
-        f"{error}. Install it as a role that may create schemas in this database and, while the roles pgq_reader, "
-        "pgq_writer and pgq_admin are missing, has CREATEROLE: rowbus log install --database …",
+        f"{error}. Or install it as a role that may create schemas in this database, and roles: "
+        "rowbus log install --database …",
         sqlstate=error.sqlstate,
         transient=error.transient,
     )

@@ -28,7 +28,7 @@ from rowbus.database.postgresql.handler_connection import (
 )
 from rowbus.database.postgresql.read_session import ReadSession
 from rowbus.database.postgresql.receive_session import ReceiveSession
-from rowbus.database.statements import Statement, load, no_rows, source
+from rowbus.database.statements import Statement, control, load, no_rows, source
 from rowbus.errors import ConfigurationError
 from rowbus.errors.exception_facts import is_a
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from rowbus.errors import RowbusError
 
 CONNECT_TIMEOUT = "10"  # seconds
+PROBED = 1.0  # seconds in which a session hears what another one has notified
+FAILED_TO_LISTEN = "Failed to find out whether a pooler is in between"
 LIVENESS = {
     "keepalives_idle": "5",
     "keepalives_interval": "2",
@@ -62,8 +64,7 @@ def facts_of(dsn: str) -> dict[str, Any]:
             raise unescaped() from None
         raise ConfigurationError(
             "The database is not given as a PostgreSQL connection string: neither postgresql://user@host/name, with "
-            "what is special in it percent-encoded and no SQLAlchemy driver in its scheme, nor key=value pairs. (Event "
-            "logs, their ticker and what Spark reads and writes are in PostgreSQL only.)"
+            "what is special in it percent-encoded and no SQLAlchemy driver in its scheme, nor key=value pairs."
         ) from None
 
 
@@ -94,10 +95,9 @@ class Database:
 
     async def configure(self, connection: psycopg.AsyncConnection[TupleRow]) -> None:
         """Make a new connection what the invariant says."""
-        if not self._prepared_statements:
-            connection.prepare_threshold = None
         try:
-            await connection.execute(_preparation())
+            cursor = await connection.execute(_preparation())
+            self._choose_plans(connection, await cursor.fetchone())
         except BaseException:  # cancelled, perhaps, and only this frame knows the connection
             await connection.close()
             raise
@@ -142,11 +142,34 @@ class Database:
         """Open a synchronous session and close it again; raises ConnectionLostError when that fails."""
         try:
             connection = psycopg.connect(self.conninfo, autocommit=True)
-            connection.execute(_preparation())
+            self._choose_plans(connection, connection.execute(_preparation()).fetchone())
         except psycopg.Error as error:
             raise translate(error) from error
         with connection:
             yield Session(connection)
+
+    def keeps_sessions(self) -> bool:
+        """Say whether a session hears what is notified: through a pooler in transaction mode none does.
+
+        There a session's locks and settings mean nothing either. Blocks, through such a pooler for a second. Raises
+        ConnectionLostError.
+        """
+        with self.session() as session, self.session() as other:
+            session.run(control(b"listen rowbus_session", FAILED_TO_LISTEN))
+            other.run(control(b"notify rowbus_session", FAILED_TO_LISTEN))
+            heard = session.notified(PROBED)
+            session.run(control(b"unlisten rowbus_session", FAILED_TO_LISTEN))
+            return heard
+
+    def _choose_plans(
+        self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], row: TupleRow | None
+    ) -> None:
+        """Keep no plans if they are not wanted, or a pooler may change the server's process behind the connection.
+
+        A pooler answers to its clients with a process number of its own.
+        """
+        if not self._prepared_statements or row is None or row[0] != connection.info.backend_pid:
+            connection.prepare_threshold = None
 
     def pool(self, size: int) -> SessionPool:
         """Return a pool that lends at most `size` sessions at a time. No I/O."""

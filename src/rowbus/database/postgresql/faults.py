@@ -50,6 +50,11 @@ _KINDS: dict[str, type[StorageError]] = {
     **dict.fromkeys(_CONFLICTS, TransactionConflictError),
 }
 _NO_PASSWORD = re.compile("password authentication failed|no password supplied|Peer authentication failed")
+_PLANS = dict.fromkeys(
+    ("26000", "42P05"),  # a prepared statement that is not there, or is there already
+    ". This looks like a pooler in transaction mode, whose sessions share prepared statements: give the connection "
+    "prepare_threshold=None",
+)
 _LIMIT_EXCEEDED = "53400"
 _LOCKED = "55P03"  # a lock was not to be had in time
 _IO_ERROR = "58030"
@@ -68,7 +73,7 @@ def translate(error: psycopg.Error, query: Query | None = None, *, sends: bool =
     if query is not None and query.log is not None and (missing := _missing_log(error, query.log)):
         return LogNotFoundError(f"{query.failing}: {missing}", log=query.log)
     doing = _failing(error) if query is None else query.failing
-    said = _remedy(error, query) or _explanation(error)
+    said = _remedy(error, query) or _explanation(error) + _PLANS.get(state or "", "")
     return _kind(error)(f"{doing}: {said}", sqlstate=state, transient=transient)
 
 

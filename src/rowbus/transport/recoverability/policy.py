@@ -24,6 +24,7 @@ from rowbus.errors import (
 from rowbus.errors.exception_facts import is_a
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import format_timestamp, parse_timestamp
+from rowbus.settings import check_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -139,6 +140,7 @@ class Recoverability:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
+        check_types(self)
         for name in ("immediate", "delayed"):
             if getattr(self, name) < 0:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least 0.")

@@ -30,6 +30,17 @@ SHORTEST: Final = timedelta(milliseconds=100)
 CHANGE: Final = timedelta(hours=4)
 """Longer than what a change of the clock leaves out or doubles: before it, no local time is ambiguous."""
 
+NICKNAMES: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+"""As crontab(5) of Debian's cron has them; `@reboot` has no moment that all instances share."""
+
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -97,7 +108,12 @@ def schedule_of(when: str | timedelta, tz: str | None) -> Schedule:
     """Return the schedule a user means; raises ConfigurationError for an expression, zone or interval that is none."""
     if isinstance(when, timedelta):
         return _interval(when, tz)
-    schedule = Cron(" ".join(when.split()), tz or "UTC")
+    if not isinstance(when, str):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
+        raise ConfigurationError(
+            f"{when!r} is no schedule: give a datetime.timedelta, or a cron expression as in '0 7 * * mon-fri'."
+        )
+    expression = " ".join(when.split())
+    schedule = Cron(NICKNAMES.get(expression.lower(), expression), tz or "UTC")
     try:
         schedule.after(EPOCH)
     except CronSimError as error:

@@ -1,8 +1,9 @@
 -- Make a new connection ours: times are UTC, and the server finds out within seconds that its client's machine or the
 -- network is gone, and frees what the session has locked. What its administrator has set stays: only two hours, the
 -- usual time of operating systems, or more, and no limit at all, are replaced. Means nothing on a local socket.
--- Locks nothing; returns one row that means nothing.
+-- Locks nothing; returns one row: which process of the server the session has, which a pooler's client does not know.
 select
+    pg_catalog.pg_backend_pid() as backend,
     pg_catalog.set_config('timezone', 'UTC', false) as timezone,
     case
         when pg_catalog.current_setting('tcp_keepalives_idle')::integer not between 1 and 7199

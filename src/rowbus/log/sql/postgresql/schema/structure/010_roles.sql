@@ -32,7 +32,11 @@ begin
 exception
     when insufficient_privilege then
         if v_missing is null then
-            raise;
+            raise insufficient_privilege using message = format(
+                'role %I may not create roles. Have an administrator of the server run, once: %s; then install again',
+                current_user,
+                'create role pgq_reader; create role pgq_writer; create role pgq_admin in role pgq_reader, pgq_writer'
+            );
         end if;
         raise warning 'the role pgq_admin is no member of %: have a superuser run grant % to pgq_admin',
             v_missing, v_missing;

@@ -1,0 +1,81 @@
+"""What is given to endpoints, policies, schedules and sends is of the type that it has to be, or a sentence says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import rowbus
+from rowbus.messages.message_types import serialize
+from rowbus.transport.recurring.schedule import schedule_of
+from tests.fixtures.every import every
+
+# As untyped programs see them.
+POLICY: Any = rowbus.Recoverability
+SETTINGS: Any = rowbus.EndpointSettings
+CONSUMER: Any = rowbus.ConsumerSettings
+ENDPOINT: Any = rowbus.Endpoint
+
+
+@every(
+    "make, text",
+    [
+        (
+            lambda: POLICY(increase=5),
+            "increase is 5; give a datetime.timedelta, as in increase=timedelta",
+        ),
+        (lambda: POLICY(immediate="3"), "immediate is '3'; give an int."),
+        (lambda: SETTINGS(concurrency="4"), "concurrency is '4'; give an int."),
+        (lambda: SETTINGS(batch_size=True), "batch_size is True; give an int."),
+        (lambda: SETTINGS(notifications="no"), "notifications is 'no'; give a bool."),
+        (lambda: SETTINGS(error_queue=None), "error_queue is None; give a str."),
+        (
+            lambda: SETTINGS(max_records_to_peek="9"),
+            "max_records_to_peek is '9'; give an int or None.",
+        ),
+        (
+            lambda: CONSUMER(poll_delay=1),
+            "poll_delay is 1; give a datetime.timedelta, as in poll_delay=",
+        ),
+        (lambda: ENDPOINT("S", settings={}), "settings is {}; give rowbus.EndpointSettings(…)."),
+        (
+            lambda: ENDPOINT("S", recoverability=3),
+            "recoverability is 3; give rowbus.Recoverability(…)",
+        ),
+        (
+            lambda: ENDPOINT("S").every(5)(dict),
+            "5 is no schedule: give a datetime.timedelta, or a cron expression",
+        ),
+        (lambda: schedule_of("@reboot", None), "'@reboot' is no cron expression: "),
+    ],
+)
+def test_a_sentence_names_what_is_of_a_wrong_type(make: Callable[[], object], text: str) -> None:
+    with pytest.raises(rowbus.ConfigurationError) as raised:
+        make()
+
+    assert str(raised.value).startswith(text)
+
+
+@every("body", [None, "text", 5, 2.5, True, [], (), {1}, frozenset()])
+def test_what_no_handler_takes_is_not_sent(body: object) -> None:
+    with pytest.raises(
+        rowbus.MessageSerializationError, match="is no message: send an object of a class"
+    ) as raised:
+        serialize(body, types=("Shop.Any",))
+
+    assert repr(body) in str(raised.value)
+
+
+@every("nickname, first", [("@daily", 2), ("@Hourly", 1), ("@weekly", 4), ("@midnight", 2)])
+def test_nicknames_of_cron(nickname: str, first: int) -> None:
+    """1 January 1970 was a Thursday."""
+    evening = datetime(1970, 1, 1, 22, 30, tzinfo=UTC)
+
+    tick = schedule_of(nickname, None).after(evening)
+
+    assert tick == (
+        datetime(1970, 1, 1, 23, tzinfo=UTC) if first == 1 else datetime(1970, 1, first, tzinfo=UTC)
+    )
