@@ -1,6 +1,6 @@
 """What the tutorial and the how-to pages tell the reader to do works, and prints what they say.
 
-The README, and the tutorial as it is typed, are followed in test_one_sitting.py.
+The README, docs/data.md, and the tutorial as it is typed, are followed in test_one_sitting.py.
 """
 
 from __future__ import annotations

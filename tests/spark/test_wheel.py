@@ -1,4 +1,4 @@
-"""The wheel, installed where nothing of the checkout is, on a machine without Java, does what the README says.
+"""The wheel, installed where nothing of the checkout is, on a machine without Java, does what docs/data.md says.
 
 What the wheel needs is not downloaded once more: the new environment sees the packages of this one behind its own, and
 the wheel hides the checkout.
@@ -37,7 +37,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def log_with_an_order(log_database: str) -> str:
-    """Give a database whose log `orders` has the README's event, ticked."""
+    """Give a database whose log `orders` has the event of docs/data.md, ticked."""
     with psycopg.connect(log_database, autocommit=True) as connection:
         connection.execute("select pgq.create_queue('orders')")
         rowbus.Log(connection, "orders").append({"order": "45", "total": 3.5}, type="order_placed")
@@ -49,11 +49,11 @@ def log_with_an_order(log_database: str) -> str:
 @pytest.mark.spark
 @pytest.mark.one_version
 @pytest.mark.timeout(300)
-def test_the_readmes_ten_lines_stream_a_log_to_parquet(
+def test_ten_lines_stream_a_log_to_parquet(
     installed: Path, log_with_an_order: str, tmp_path: Path
 ) -> None:
     script = re.search(
-        r"^# archive.py\n.*?(?=^```$)", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE
+        r"^# archive.py\n.*?(?=^```$)", (ROOT / "docs" / "data.md").read_text(), re.DOTALL | re.MULTILINE
     )
     assert script is not None
     assert len(script[0].splitlines()) <= 10
