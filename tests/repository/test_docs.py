@@ -514,3 +514,34 @@ def test_every_environment_variable_in_the_reference_is_read() -> None:
 @each_page
 def test_nothing_is_left_to_do(page: Path) -> None:
     assert re.findall(r"\b(?:TODO|FIXME|TBD|XXX)\b", page.read_text(encoding="utf-8")) == []
+
+
+DENIALS = {
+    "visibility timeout": "visibility_timeout",
+    "priorities": "priority",
+    "compaction": "compacted",
+    "schema registry": "schema_registry",
+    "queueing_lock": "unique",
+    "stalled jobs": "heartbeat_interval",
+    "TransactionScope": "transaction_scope_timeout",
+}
+"""What pages say that Rowbus lacks, with the word of Python's that it would have."""
+
+DENIAL = re.compile(r"\| none|\bnot yet\b|[Tt]here (?:is|are) none\b|; no `", re.IGNORECASE)
+ADVISING = [DOCS / "faq.md", *sorted((DOCS / "how-to").glob("coming-from-*.md"))]
+
+
+def test_what_pages_deny_is_not_there() -> None:
+    """Who compares products reads these pages first."""
+    there = (ROOT / "tests" / "approved" / "public_api.txt").read_text(encoding="utf-8")
+    denied = [
+        line
+        for page in ADVISING
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if DENIAL.search(line)
+    ]
+
+    unlisted = [line for line in denied if not any(what.lower() in line.lower() for what in DENIALS)]
+    outdated = [what for what, word in DENIALS.items() if re.search(rf"\b{word}\b", there)]
+    assert (unlisted, outdated) == ([], [])
+    assert all(any(what.lower() in line.lower() for line in denied) for what in DENIALS)
