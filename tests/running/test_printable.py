@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import rowbus
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
-from rowbus.errors import RowbusError, Unrecoverable
+from rowbus.errors import MessageSerializationError, RowbusError, Unrecoverable
 from rowbus.errors.printable import (
     LONGEST_TEXT,
     LONGEST_TRACEBACK,
@@ -27,6 +27,7 @@ from rowbus.errors.printable import (
     shortened,
     traceback_of,
 )
+from rowbus.messages.message_types import serialize
 from rowbus.running import loggers
 from rowbus.running.loggers import EscapingFormatter
 from tests.fixtures.every import every
@@ -228,6 +229,32 @@ def test_the_command_lines_log_escapes_other_libraries_lines_too(text: str) -> N
     assert first == printable(text)
     assert all(line.isprintable() for line in traceback)
     assert len(traceback) == 1
+
+
+def test_the_command_lines_traceback_is_brief_unless_all_of_it_is_wanted() -> None:
+    def record() -> logging.LogRecord:
+        try:
+            _as_a_handler(
+                lambda: _as_a_handler(lambda: _as_a_handler(lambda: serialize({"a": object()}, types=("A",))))
+            )
+        except MessageSerializationError as error:
+            given = (type(error), error, error.__traceback__)
+            return logging.LogRecord("rowbus", logging.ERROR, __file__, 1, "Failed:", (), given)
+        raise AssertionError
+
+    brief = EscapingFormatter("%(message)s").format(record()).split("\n")
+    full = EscapingFormatter("%(message)s", is_wanted=True).format(record())
+
+    assert len(brief) <= 8
+    assert sum(line.startswith(f'  File "{__file__}"') for line in brief) == 2
+    assert "src/rowbus" not in "".join(brief)
+    assert any(line.startswith("because of TypeError: ") for line in brief)
+    assert brief[-1].endswith("-v shows them)")
+    assert full.count("Traceback (most recent call last):") > 1
+
+
+def _as_a_handler(work: Callable[[], object]) -> object:
+    return work()
 
 
 # ------------------------------------------------------------------------------------------------------------ errors

@@ -41,7 +41,7 @@ def warn_of_password(context: typer.Context, given: str) -> None:
 
 def _start_logs(verbose: bool) -> bool:
     if verbose:
-        show_logs(logging.INFO)
+        show_logs(logging.INFO, whole_tracebacks=True)
         logging.getLogger("rowbus.cli").setLevel(logging.DEBUG)  # where errors come from
     return verbose
 

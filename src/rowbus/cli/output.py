@@ -71,8 +71,10 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
     Console(width=WIDTH_OF_PIPES if piped else None).print(table)
 
 
-def show_logs(level: int, form: LogFormat = LogFormat.TEXT) -> None:
+def show_logs(level: int, form: LogFormat = LogFormat.TEXT, *, whole_tracebacks: bool = False) -> None:
     """Log to the standard error from this level on, unless the program has set up its own logging.
+
+    Tracebacks are brief unless they are wanted whole.
 
     The driver warns, in several lines, of what it could not end on a connection that broke; the breaking itself is
     reported by us, in one.
@@ -81,7 +83,9 @@ def show_logs(level: int, form: LogFormat = LogFormat.TEXT) -> None:
     handler.setFormatter(
         JsonFormatter()
         if form is LogFormat.JSON
-        else EscapingFormatter("%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s")
+        else EscapingFormatter(
+            "%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s", is_wanted=whole_tracebacks
+        )
     )
     logging.basicConfig(handlers=[handler])
     logging.getLogger("psycopg").setLevel(logging.ERROR)

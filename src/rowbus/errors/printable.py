@@ -11,7 +11,9 @@ Invariant: what `printable` returns is one line, `str.isprintable()`, and at mos
 
 from __future__ import annotations
 
+import sysconfig
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors.exception_facts import (
@@ -40,6 +42,17 @@ LONGEST_TRACEBACK: Final = 20_000
 MOST_CHAINED: Final = 10
 """Exceptions of a chain, or of a group, that a traceback tells of: the latest of a chain, the first of a group."""
 
+MOST_CALLS: Final = 2
+"""Calls in a brief traceback."""
+
+MOST_SAID: Final = 2
+"""Lines in it of what an exception says: its text, and a note or the first of a group."""
+
+_LIBRARIES: Final = (
+    str(Path(__file__).resolve().parents[1]),
+    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    "<frozen",
+)
 _CAUSE: Final = "The above exception was the direct cause of the following exception:"
 _CONTEXT: Final = "During handling of the above exception, another exception occurred:"
 _LINES: Final = "\n\t"
@@ -79,6 +92,31 @@ def traceback_of(error: BaseException) -> str:
     So what an exception says cannot look like another record of a log, nor like a frame of the traceback.
     """
     return printable_lines("\n".join(_story(error)), LONGEST_TRACEBACK)
+
+
+def brief_traceback_of(error: BaseException) -> str:
+    """Return what a person needs of a traceback, in seven lines at most: the calls of his own program, and the causes.
+
+    Of the calls there are the first and the last that are neither Rowbus's nor a library's; where all are, the last.
+    """
+    calls = traceback.extract_tb(calls_of(error))
+    own = [call for call in calls if not call.filename.startswith(_LIBRARIES)] or calls[-1:]
+    shown = own if len(own) <= MOST_CALLS else [own[0], own[-1]]
+    chain, _ = _chain(error)
+    lines = [
+        *(line for call in shown for line in _call(call)),
+        *list(_last_lines(error))[:MOST_SAID],
+        *(f"because of {next(_last_lines(cause))}" for cause in chain[-1:] if cause is not error),
+    ]
+    if len(calls) > len(shown):
+        lines.append(f"({len(calls) - len(shown)} more calls, most of them Rowbus's; -v shows them)")
+    return printable_lines("\n".join(lines), LONGEST_TRACEBACK)
+
+
+def _call(call: traceback.FrameSummary) -> Iterator[str]:
+    yield f'  File "{call.filename}", line {call.lineno}, in {call.name}'
+    if call.line:
+        yield f"    {call.line}"
 
 
 def _story(error: BaseException) -> Iterator[str]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from copy import copy
 from datetime import UTC, datetime
 from numbers import Number
 from typing import Any, Final
 
-from rowbus.errors.printable import LONGEST_TEXT, printable, printable_value, traceback_of
+from rowbus.errors.printable import LONGEST_TEXT, brief_traceback_of, printable, printable_value, traceback_of
 from rowbus.running.handling import fields_in_hand
 
 NAMES: Final = (
@@ -68,7 +69,21 @@ class Escaping(logging.Filter):
 
 
 class EscapingFormatter(logging.Formatter):
-    """The command line's formatter: does the same for the records of other libraries and of users' handlers."""
+    """The command line's formatter: does the same for the records of other libraries and of users' handlers.
+
+    A traceback is brief unless all of it `is_wanted`.
+    """
+
+    def __init__(self, form: str, *, is_wanted: bool = False) -> None:
+        """Write lines of this form."""
+        super().__init__(form)
+        self._write = traceback_of if is_wanted else brief_traceback_of
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a record, its traceback as this formatter writes it."""
+        own = copy(record)
+        own.exc_text = None  # of the logger
+        return super().format(own)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base class's name
         """Return the line of a record."""
@@ -76,7 +91,7 @@ class EscapingFormatter(logging.Formatter):
 
     def formatException(self, ei: Any) -> str:  # noqa: N802, ANN401 - the base class's name, and a private type of its
         """Return the traceback of a record."""
-        return super().formatException(ei) if ei[1] is None else traceback_of(ei[1])
+        return super().formatException(ei) if ei[1] is None else self._write(ei[1])
 
 
 def escape_all() -> None:
