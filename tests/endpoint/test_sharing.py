@@ -193,6 +193,7 @@ async def test_a_queue_that_was_busy_is_listened_to_again(backend: Backend) -> N
         lambda: table.count_available(1, FROM_THE_START),
         lambda _found, _seconds: 3_600.0,
         woken,
+        ended_unasked=lambda _name, _error: 0.0,
     )
     channel = table.address.channel
     try:

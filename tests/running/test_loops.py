@@ -7,12 +7,19 @@ import logging
 
 import pytest
 
+from rowbus.running.bounded import Bounded
 from rowbus.running.critical import Alarm, ReportedBreaker
 from rowbus.running.service import Service
 from rowbus.running.telemetry import process
 from tests.fixtures.every import every
 
 logger = logging.getLogger("rowbus.receiving")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_told_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have sessions of later tests not say that loops ended here."""
+    monkeypatch.setattr(process, "_ended", Bounded())
 
 
 class Panic(BaseException):

@@ -19,7 +19,12 @@ from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.finding import find_queues, find_storages, sort_out
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking
 from rowbus.transport.queues.catalog.ownership import LOCKED
-from rowbus.transport.queues.diagnosis import diagnose_fault, diagnose_left_out, diagnose_queue
+from rowbus.transport.queues.diagnosis import (
+    diagnose_ended_loops,
+    diagnose_fault,
+    diagnose_left_out,
+    diagnose_queue,
+)
 from rowbus.transport.queues.owners import find_faults
 
 if TYPE_CHECKING:
@@ -36,6 +41,8 @@ def examine(session: Session, catalog: Catalog, most: int) -> Iterator[Finding]:
     server = session.run(catalog.server())
     yield from server.findings()
     yield from server.findings_on_holders(session.run(catalog.snapshot_holders()))
+    if (ended := catalog.ended_loops()) is not None:
+        yield from diagnose_ended_loops(session.run(ended))
     queues = find_queues(session, catalog)
     yield from map(diagnose_queue, queues)
     delayed = sort_out(session, catalog, session.run(catalog.find_delayed()))

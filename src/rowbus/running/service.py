@@ -20,6 +20,7 @@ from rowbus.errors import RowbusError, StorageError
 from rowbus.running.backoff import jittered
 from rowbus.running.scope import note_tasks, out_of_scope
 from rowbus.running.telemetry.instruments import instruments
+from rowbus.running.telemetry.process import note_ended
 from rowbus.running.waiting import cancel, finish, pause
 
 if TYPE_CHECKING:
@@ -28,10 +29,18 @@ if TYPE_CHECKING:
     from rowbus.running.critical import ReportedBreaker
 
 
+class Watcher(Protocol):
+    """Hears that a loop ended unasked."""
+
+    @abstractmethod
+    def ended_unasked(self, name: str, error: BaseException) -> float:
+        """Report it, and return the seconds until the loop is to be begun anew."""
+
+
 async def keep(
     loop: Callable[[], Coroutine[Any, Any, None]],
     name: str,
-    outages: ReportedBreaker,
+    watcher: Watcher,
     stopping: asyncio.Event,
 ) -> None:
     """Run a loop, in a task of that name, until it returns; begin it anew after an exception or a cancellation.
@@ -46,7 +55,9 @@ async def keep(
             await cancel([task])
         if not task.cancelled() and task.exception() is None:
             return
-        await pause(stopping, outages.ended_unasked(name, _cause(task)))
+        error = _cause(task)
+        note_ended(name, error)
+        await pause(stopping, watcher.ended_unasked(name, error))
 
 
 def _cause(task: asyncio.Task[None]) -> BaseException:

@@ -48,6 +48,7 @@ class Hall:
             lambda: table.count_available(1, FROM_THE_START),
             self._looked,
             asyncio.Event(),
+            ended_unasked=lambda _name, _error: 0.0,
         )
         self.watches.append(watch)
         await watch.wait(0.0)

@@ -31,6 +31,7 @@ from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.database.statements import Statement, control, load, no_rows, source
 from rowbus.errors import ConfigurationError
 from rowbus.errors.exception_facts import is_a
+from rowbus.running.telemetry.process import times_ended
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT = "10"  # seconds
 PROBED = 1.0  # seconds in which a session hears what another one has notified
 FAILED_TO_LISTEN = "Failed to find out whether a pooler is in between"
+LONGEST_NAME = 63  # bytes of an application name
 LIVENESS = {
     "keepalives_idle": "5",
     "keepalives_interval": "2",
@@ -50,6 +52,12 @@ LIVENESS = {
 }
 """libpq's words; in seconds, the last in milliseconds. What sends nothing is found broken after 11 s, what sends after
 10 s. A connection service that is named (`service`, PGSERVICE) may have words of its own, which win."""
+
+
+def marked(name: str, ended: int) -> str:
+    """Return the application name of a process whose loops ended so often; `ended_loops.sql` finds it."""
+    mark = f" (ended loops: {ended})"
+    return name.encode()[: LONGEST_NAME - len(mark)].decode(errors="ignore") + mark
 
 
 def facts_of(dsn: str) -> dict[str, Any]:
@@ -88,10 +96,19 @@ class Database:
         if "service" not in facts and "PGSERVICE" not in os.environ:
             facts = {**LIVENESS, **facts}
         facts["client_encoding"] = "utf8"
-        self.conninfo = make_conninfo("", **facts)
+        self._conninfo = make_conninfo("", **facts)
+        self._application_name = str(facts["application_name"])
         self.identity = make_conninfo("", **{**facts, "application_name": None})
         self._prepared_statements = prepared_statements
         self.name = f"{facts.get('dbname', '')} on {facts.get('host', 'the local socket')}"
+
+    @property
+    def conninfo(self) -> str:
+        """How to connect. Where loops of this process ended unasked, its sessions say so, for `rowbus doctor`."""
+        ended = times_ended()
+        if not ended:
+            return self._conninfo
+        return make_conninfo(self._conninfo, application_name=marked(self._application_name, ended))
 
     async def configure(self, connection: psycopg.AsyncConnection[TupleRow]) -> None:
         """Make a new connection what the invariant says."""

@@ -1,7 +1,8 @@
-"""What is known of a process without measuring: its outages, its readiness, its processor time and its memory.
+"""What is known of a process without measuring: its outages, its loops that ended, its processor time and its memory.
 
 Invariants: asks the operating system and this process's own memory, never a database; an outage is listed from its
-first failure to its end, or to the end of the service that had it.
+first failure to its end, or to the end of the service that had it. That a loop ended unasked is known as long as the
+process lives.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import os
 import resource
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import WeakSet
 
+from rowbus.errors.exception_facts import type_name
+from rowbus.running.bounded import Bounded
 from rowbus.running.telemetry.instruments import instruments
 from rowbus.running.telemetry.series import Counter, Gauge
 
@@ -57,6 +60,38 @@ def going_on() -> list[str]:
     )
 
 
+class EndedLoop(NamedTuple):
+    """A loop that ended though nobody asked it to: how often, when last, in seconds since 1970, and by what."""
+
+    times: int
+    last: float
+    error: str
+
+    def told(self, loop: str) -> str:
+        """Return a line that says it."""
+        last = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(self.last))
+        return f"{loop} ended though nobody asked it to: {self.times}, last at {last} UTC by {self.error}"
+
+
+_ended: Final = Bounded[str, EndedLoop]()
+
+
+def note_ended(loop: str, error: BaseException) -> None:
+    """Note that a loop ended unasked."""
+    before = _ended.get(loop)
+    _ended[loop] = EndedLoop(1 + (before.times if before else 0), time.time(), type_name(error))
+
+
+def ended_loops() -> list[str]:
+    """Return a line for each loop that ended unasked."""
+    return [one.told(loop) for loop, one in sorted(_ended.items())]
+
+
+def times_ended() -> int:
+    """Return how often loops ended unasked."""
+    return sum(one.times for one in _ended.values())
+
+
 _STARTED: Final = time.time()
 _PAGE: Final = os.sysconf("SC_PAGESIZE")
 
@@ -68,12 +103,15 @@ def process_families(*, is_ready: bool) -> list[Gauge]:
     failing = Gauge("rowbus_failing", "Activities that fail now: outages that go on.", ("activity",))
     for activity in going_on():
         failing.set(1, (activity,))
+    ended = Counter("rowbus_loops_ended", "Ends of loops that nobody asked to end.", ("loop",))
+    for loop, one in _ended.items():
+        ended.add((loop,), one.times)
     started = Gauge("process_start_time_seconds", "When the process started, since 1970.")
     started.set(_STARTED)
     used = resource.getrusage(resource.RUSAGE_SELF)
     processor = Counter("process_cpu_seconds", "Processor time used.")
     processor.add(amount=used.ru_utime + used.ru_stime)
-    return [ready, failing, started, processor, *_memory()]
+    return [ready, failing, ended, started, processor, *_memory()]
 
 
 def _memory() -> list[Gauge]:

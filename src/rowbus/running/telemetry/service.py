@@ -125,8 +125,12 @@ class MeasuredService:
         return Answer(exposition([*own, *more, *process]), type=CONTENT_TYPE)
 
     async def live(self) -> Answer:
-        """Say that the event loop runs."""
-        return Answer("alive\n")
+        """Say that the event loop runs, and which loops ended unasked since the start: they were begun anew."""
+        return Answer("".join(f"{line}\n" for line in ("alive", *await self.ended())))
+
+    async def ended(self) -> Sequence[str]:
+        """Return what is to be said of loops that ended unasked."""
+        return outages.ended_loops()
 
     async def ready(self) -> Answer:
         """Say whether it serves: it has started, does not stop, and nothing that it needs is away."""
@@ -164,6 +168,7 @@ async def _beat(period: float) -> None:
 
 
 PATIENCE: Final = 2.0  # seconds that a worker has for an answer
+SHORT_PATIENCE: Final = 0.3
 _STATUS: Final = re.compile(rb"HTTP/1\.1 (\d+)")
 
 
@@ -190,18 +195,29 @@ class ToldWorkers(MeasuredService):
         wanted = [str(number) for number in range(1, self._workers.count + 1)]
         return [f"worker {number}" for number in wanted if number not in ready]
 
-    async def _ask(self, page: str) -> dict[str, tuple[int, str]]:
+    async def ended(self) -> Sequence[str]:
+        """Return what the workers say of their loops, those that answer soon: a probe has not much patience."""
+        answers = await self._ask("/livez", SHORT_PATIENCE)
+        return [
+            f"worker {number}: {line}"
+            for number, (_, body) in answers.items()
+            for line in body.splitlines()[1:]
+        ]
+
+    async def _ask(self, page: str, patience: float = PATIENCE) -> dict[str, tuple[int, str]]:
         pids = self._workers.processes()
-        answers = await asyncio.gather(*(_get(self._folder / f"{pid}.sock", page) for pid in pids.values()))
+        answers = await asyncio.gather(
+            *(_get(self._folder / f"{pid}.sock", page, patience) for pid in pids.values())
+        )
         return {
             str(number): answer for number, answer in zip(pids, answers, strict=True) if answer is not None
         }
 
 
-async def _get(socket: Path, page: str) -> tuple[int, str] | None:
+async def _get(socket: Path, page: str, patience: float) -> tuple[int, str] | None:
     """Ask one worker; None: it does not answer."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(patience):
             reader, writer = await asyncio.open_unix_connection(socket)
             try:
                 writer.write(f"GET {page} HTTP/1.1\r\n\r\n".encode())

@@ -76,7 +76,14 @@ class MoverService(ElectedService["AsyncSession"]):
         self._watch = (
             None
             if lookout is None
-            else QueueWatch(lookout, self._table, self._table.has_any, self._looked, self._woken)
+            else QueueWatch(
+                lookout,
+                self._table,
+                self._table.has_any,
+                self._looked,
+                self._woken,
+                ended_unasked=outages.ended_unasked,
+            )
         )
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period

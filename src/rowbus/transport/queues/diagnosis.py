@@ -132,6 +132,14 @@ class SnapshotHolder(NamedTuple):
     transactions: int
 
 
+class EndedLoops(NamedTuple):
+    """A program of which loops ended unasked; the columns of `catalog/ended_loops.sql`."""
+
+    name: str
+    place: str | None
+    times: int
+
+
 class Storage(NamedTuple):
     """What a queue occupies: rows are estimates, `bytes` is the file of the table, without indexes and bodies aside."""
 
@@ -262,6 +270,18 @@ def diagnose_snapshots(holders: Sequence[SnapshotHolder], *, sees_all: bool) -> 
         seen = [holder.lasted for holder in holders if holder.lasted is not None]
         text = f"the oldest has lasted {duration(max(seen))}" if seen else "none open"
         yield Finding(Level.OK, "snapshots", text)
+
+
+def diagnose_ended_loops(programs: Sequence[EndedLoops]) -> Iterator[Finding]:
+    """Tell of programs in which something ended that is to go on."""
+    for program in programs:
+        place = f" at {program.place}" if program.place else ""
+        yield Finding(
+            Level.WARN,
+            f"loops of {program.name}",
+            f"ended {program.times} times{place} though nobody asked them to, and were begun anew",
+            "its log (CRITICAL) says why, its /livez which; start it anew if they go on ending",
+        )
 
 
 def _age_level(holder: SnapshotHolder) -> Level:

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rowbus.database.statements import Statement, load, no_rows
 from rowbus.errors import ConnectionLostError, RowbusError, StorageError
+from rowbus.running.scope import out_of_scope
+from rowbus.running.service import keep
 from rowbus.running.waiting import cancel
 
 if TYPE_CHECKING:
@@ -93,6 +96,10 @@ class Watch(Protocol):
         """Hear that the looks have ended, and why."""
         raise NotImplementedError
 
+    def ended_unasked(self, name: str, error: BaseException) -> float:
+        """Hear that the looks stop for a while; return for how many seconds, at the most."""
+        raise NotImplementedError
+
 
 class Lookout:
     """Watches queues of one database. For one event loop."""
@@ -127,7 +134,8 @@ class Lookout:
             self._muted.discard(watch)
             self._changed.set()
         if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="rowbus lookout")
+            keeping = partial(keep, self._run, "rowbus lookout", self, asyncio.Event())
+            self._task = out_of_scope(lambda: asyncio.create_task(keeping(), name="rowbus lookout keeper"))
 
     @property
     def patience(self) -> float:
@@ -160,16 +168,26 @@ class Lookout:
             finally:  # also where the caller's patience has ended
                 await close(session)
 
+    def ended_unasked(self, name: str, error: BaseException) -> float:
+        """Have all who are watched report that the looks ended; they go on waiting, and are looked for again."""
+        return max((watch.ended_unasked(name, error) for watch in self._members), default=0.0)
+
     async def _run(self) -> None:
-        while True:
-            try:
-                await self._turn()
-            except Exception as error:  # noqa: BLE001 - of any error those who wait are told, and try again
-                await close(self._forget())
-                failed, self._due = self._due, {}
-                for watch in failed:
-                    watch.fail(error)
-                await self._changed.wait()
+        try:
+            while True:
+                await self._go_on()
+        finally:
+            await close(self._forget())
+
+    async def _go_on(self) -> None:
+        try:
+            await self._turn()
+        except Exception as error:  # noqa: BLE001 - of any error those who wait are told, and try again
+            await close(self._forget())
+            failed, self._due = self._due, {}
+            for watch in failed:
+                watch.fail(error)
+            await self._changed.wait()
 
     async def _turn(self) -> None:
         """Listen for what is new, look for what is due, or wait."""

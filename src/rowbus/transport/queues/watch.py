@@ -25,11 +25,14 @@ class QueueWatch:
         look: Callable[[], Statement[int]],
         looked: Callable[[int, float], float],
         woken: asyncio.Event,
+        *,
+        ended_unasked: Callable[[str, BaseException], float],
     ) -> None:
-        """Wait at the lookout; `woken` ends a wait. No I/O."""
+        """Wait at the lookout; `woken` ends a wait, `ended_unasked` hears of a lookout that did. No I/O."""
         self.table, self.look, self.looked = table, look, looked
         self._lookout = lookout
         self._woken = woken
+        self.ended_unasked = ended_unasked
         self._is_woken = False
         self._error: Exception | None = None
 

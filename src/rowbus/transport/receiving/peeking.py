@@ -20,12 +20,13 @@ from rowbus.transport.receiving.decisions.rounds import FROM_THE_START, LowerBou
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.database.statements import Statement
     from rowbus.messages.message import MessageRow
+    from rowbus.running.critical import ReportedBreaker
     from rowbus.transport.queues.lookout import Lookout
     from rowbus.transport.queues.table import QueueTable
 
@@ -36,15 +37,15 @@ class QueueLooks:
     """The looks at one queue: when they are due, from where, and what they taught."""
 
     def __init__(
-        self, table: QueueTable, longest_pause: float, woken: asyncio.Event, succeeded: Callable[[], None]
+        self, table: QueueTable, longest_pause: float, woken: asyncio.Event, outages: ReportedBreaker
     ) -> None:
-        """Look at a table at least every so many seconds; `woken` ends a rest, `succeeded` hears of each look."""
+        """Look at a table at least every so many seconds; `woken` ends a rest, `outages` hears of each look."""
         self.table = table
         self.clock = time.monotonic
         self.bound = LowerBound(self.clock)
         self.woken = woken
         self._pauses = LookPauses(longest_pause)
-        self._succeeded = succeeded
+        self.outages = outages
         self._from = FROM_THE_START  # where the last look began
 
     def statement(self) -> Statement[int]:
@@ -56,7 +57,7 @@ class QueueLooks:
         """End a look that took so long. One that found something teaches nothing: the first receive notes where."""
         if not found:
             self.bound.looked(self._from, self.clock() - seconds, None)
-        self._succeeded()
+        self.outages.succeeded()
 
     def worked(self) -> bool:
         """Note that a message was completed; say whether the present pause is too long now."""
@@ -156,7 +157,14 @@ class SharedPeeking:
         """Look at a queue of this database. No I/O."""
         self._database = database
         self._looks = looks
-        self._watch = QueueWatch(lookout, looks.table, looks.statement, self._looked, looks.woken)
+        self._watch = QueueWatch(
+            lookout,
+            looks.table,
+            looks.statement,
+            self._looked,
+            looks.woken,
+            ended_unasked=looks.outages.ended_unasked,
+        )
         self._found = False
 
     @property

@@ -113,7 +113,7 @@ class Receiver(Service):
         self._callbacks = callbacks
         self._table = queue_table(address)
         delay = settings.peek_delay.total_seconds()
-        self._looks = QueueLooks(self._table, delay, self._look_again, peeking.succeeded)
+        self._looks = QueueLooks(self._table, delay, self._look_again, peeking)
         self.peeking = make_peeking(database, self._looks, lookout, notifications=settings.notifications)
         self._unprocessable = UnprocessableRows(
             address, callbacks, most_bytes=settings.max_message_size, notify=settings.notifications
@@ -152,6 +152,7 @@ class Receiver(Service):
             await super().stop(timeout)
         finally:
             self._slots.clear()
+            self._processing.ended()
 
     def tasks(self, loop: asyncio.Task[None]) -> list[asyncio.Task[Any]]:
         """Return the pump and the slots."""

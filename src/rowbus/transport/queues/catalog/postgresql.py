@@ -12,7 +12,7 @@ from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog.ownership import Ownership
 from rowbus.transport.queues.catalog.table import Guard, QueueState
-from rowbus.transport.queues.diagnosis import ServerFacts, SnapshotHolder, Storage
+from rowbus.transport.queues.diagnosis import EndedLoops, ServerFacts, SnapshotHolder, Storage
 from rowbus.transport.queues.owners import refuse_foreign_schema
 from rowbus.transport.queues.shape import Key, QueueColumn, QueueShape, Sequence
 
@@ -107,6 +107,11 @@ def clock() -> Statement[datetime]:
 def snapshot_holders() -> Statement[list[SnapshotHolder]]:
     """Find who keeps dead rows from being removed, the oldest first."""
     return Statement(_load("snapshot_holders", "Failed to look for open transactions"), {}, _holders)
+
+
+def ended_loops() -> Statement[list[EndedLoops]]:
+    """Find the programs of which loops ended unasked."""
+    return Statement(_load("ended_loops", "Failed to look for loops that ended"), {}, _ended)
 
 
 def schema_exists(schema: str) -> Statement[bool]:
@@ -207,6 +212,10 @@ def _server(rows: Rows, _count: int) -> ServerFacts:
 
 def _holders(rows: Rows, _count: int) -> list[SnapshotHolder]:
     return [SnapshotHolder._make(row) for row in rows]
+
+
+def _ended(rows: Rows, _count: int) -> list[EndedLoops]:
+    return [EndedLoops._make(row) for row in rows]
 
 
 def _addresses(rows: Rows, _count: int) -> list[QueueAddress]:

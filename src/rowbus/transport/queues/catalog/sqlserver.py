@@ -88,6 +88,9 @@ class Catalog:
         query = _load("snapshot_holders", "Failed to look for open transactions")
         return Statement(query, {}, _holders)
 
+    def ended_loops(self) -> None:
+        """Find nothing: sessions there do not say it."""
+
     def schema_exists(self, schema: str) -> Statement[bool]:
         """Say whether a schema exists."""
         query = _load("schema_exists", f"Failed to look for the schema {schema}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.queues.catalog.ownership import Ownership
-    from rowbus.transport.queues.diagnosis import Server, SnapshotHolder, Storage
+    from rowbus.transport.queues.diagnosis import EndedLoops, Server, SnapshotHolder, Storage
     from rowbus.transport.queues.shape import QueueShape
 
 
@@ -92,6 +92,10 @@ class Catalog(Protocol):
 
     def snapshot_holders(self) -> Statement[list[SnapshotHolder]]:
         """Find who keeps dead rows from being removed, the oldest first."""
+        raise NotImplementedError
+
+    def ended_loops(self) -> Statement[list[EndedLoops]] | None:
+        """Find the programs of which loops ended unasked; None where sessions do not say it."""
         raise NotImplementedError
 
     def schema_exists(self, schema: str) -> Statement[bool]:
