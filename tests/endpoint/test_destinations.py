@@ -206,12 +206,64 @@ async def test_a_reply_of_a_handler_in_a_thread_goes_to_no_table_but_a_queue(end
 
 
 @in_one_mode
-async def test_a_reply_may_go_to_a_queue_of_another_schema(endpoints: Endpoints) -> None:
+async def test_a_reply_goes_to_another_schema_where_that_is_allowed(endpoints: Endpoints) -> None:
     payroll = await elsewhere(endpoints.backend)
+    headers = order_headers(NServiceBus__ReplyToAddress=payroll.canonical)
     async with make_sales(endpoints) as sales:
-        headers = order_headers(NServiceBus__ReplyToAddress=payroll.canonical)
+        await endpoints.backend.insert(sales.address, headers, ORDER)
+        row = await wait_for(endpoints, ERROR)
+    async with make_sales(endpoints, allowed_destinations=(payroll.canonical,)) as sales:
         await endpoints.backend.insert(sales.address, headers, ORDER)
         await wait_for(endpoints, payroll)
+    assert row.headers[Header.EXCEPTION_TYPE] == "rowbus.errors.DestinationRefusedError"
+
+
+TRAP = """
+    drop role if exists rowbus_test_mallory; create role rowbus_test_mallory; create sequence "Caught";
+    create function "Trap"() returns trigger language plpgsql
+    as 'begin perform nextval($$"Caught"$$); return new; end';
+    create trigger evil before insert on "Web" execute function "Trap"();
+    alter table "Web" owner to rowbus_test_mallory
+"""
+NAMED_BY = {
+    "a reply": {"NServiceBus__ReplyToAddress": "Web"},
+    "an acknowledgement": {
+        "NServiceBus__ReplyToAddress": "Answers",
+        "ServiceControl__Retry__UniqueMessageId": "1",
+        "ServiceControl__Retry__AcknowledgementQueue": "Web",
+    },
+    "a forward": {"NServiceBus__SqlServer__ForwardDestination": "Web"},
+    "a subscription": {"NServiceBus__ReplyToAddress": "Answers", "Shop__Publishes": "1"},
+}
+
+
+@in_one_mode
+@pytest.mark.only("PostgreSQL", reason="it makes a role and a trigger of PostgreSQL's")
+async def test_no_message_is_sent_to_a_queue_of_a_stranger(endpoints: Endpoints) -> None:
+    """Before, the stranger's trigger ran with the rights of the endpoint."""
+    backend = endpoints.backend
+    for name in ("Web", "Answers"):
+        await backend.create_queue(name)
+    await backend.execute(TRAP)
+    sales = make_sales(endpoints)
+
+    @sales.handler
+    async def publish(message: PlaceOrder, context: rowbus.Context) -> None:
+        if "Shop.Publishes" in context.headers:
+            await context.publish({}, type="Shop.Event")
+
+    async with sales:
+        await backend.subscribe("Web", "Shop.Event")
+        for named in NAMED_BY.values():
+            await backend.insert(sales.address, order_headers(**named), ORDER)
+
+        async def failed() -> bool:
+            return await backend.count(ERROR) == len(NAMED_BY)
+
+        await eventually(failed)
+    for row in await backend.rows(ERROR):
+        assert "belongs to rowbus_test_mallory" in str(row.headers[Header.EXCEPTION_MESSAGE])
+    assert await backend.count("Web") == 0
 
 
 @in_one_mode

@@ -50,3 +50,31 @@ def test_a_trigger_as_pgq_documents_it_has_generated_code_when_it_is_created_and
 
     assert status(orders) == [("public.orders", "yes")]
     assert orders.execute("select count(*) from pgq.capture_code").fetchone() == (1,)
+
+
+def test_only_the_triggers_of_the_table_itself_are_looked_at(orders: Connection) -> None:
+    """Before, a producer's trigger with a long argument slowed everybody's ALTER TABLE down, under its lock."""
+    notices = list[str]()
+    orders.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
+    orders.execute("""
+        create or replace function pgq.trigger_arguments(i_args bytea) returns text[] language plpgsql
+        as $$ begin raise 'the arguments of orders are read'; end $$
+    """)
+
+    orders.execute("create table public.other (id int); alter table public.other add column note text")
+    assert notices == []
+    orders.execute("alter table public.orders add column total numeric")
+    assert any("are read" in notice for notice in notices)
+
+
+def test_arguments_too_long_to_be_looked_at_are_refused(orders: Connection) -> None:
+    long = "x" * 9000
+    orders.execute(f"""
+        create table public.other (id int primary key);
+        create trigger changes after insert on public.other
+        for each row execute function pgq.jsontriga('q', 'ev_extra1={long}')
+    """)
+
+    assert status(orders) == [("public.orders", "yes")]
+    with pytest.raises(psycopg.Error, match="longer than 8 kB"):
+        orders.execute("insert into public.other values (1)")

@@ -14,20 +14,15 @@ MOST_SHOWN: Final = 5  # objects named in an error
 
 
 class Foreign(NamedTuple):
-    """An object of a role that this one cannot trust; the columns of `database/sql/postgresql/foreign_objects.sql`.
-
-    The last two are those of `foreign_tables.sql`.
-    """
+    """An object of a role that this one cannot trust."""
 
     what: str
     owner: str
-    is_databases: bool
+    is_databases: bool = False
     """Whether that is the owner of this database."""
 
-    schema: str = ""
-    """The schema of the table that it is, or that it belongs to."""
-
     table: str = ""
+    """The table of a queue that it is, or that runs it."""
 
     def __str__(self) -> str:
         return f"{self.what} belongs to {self.owner}"

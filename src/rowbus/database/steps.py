@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from rowbus.database.blocking import BlockingSession, run_now
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from rowbus.database.blocking import UserSession
     from rowbus.database.sessions import Session
@@ -31,6 +31,11 @@ class Runs(Protocol):
 
 async def run_steps(session: Runs, steps: Steps[T]) -> T:
     """Run the statements one after the other, each in the transaction that the session is in; return the result."""
+    return await answer_steps(session.run, steps)
+
+
+async def answer_steps(ask: Callable[[Statement[Any]], Awaitable[Any]], steps: Steps[T]) -> T:
+    """Have each of the statements answered, one after the other; return the result."""
     answer: object = None
     while True:
         try:
@@ -38,7 +43,7 @@ async def run_steps(session: Runs, steps: Steps[T]) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
-        answer = await session.run(statement)
+        answer = await ask(statement)
 
 
 def run_steps_now(session: Session, steps: Steps[T]) -> T:

@@ -127,7 +127,7 @@ class MessageContext(HandlerVerbs):
         Raises DestinationRefusedError, QueueNotFoundError for any other queue, StorageError.
         """
         try:
-            await self._delivery.require_queue(address)
+            await self._delivery.require(address)
         except QueueNotFoundError:
             if not is_for_answers(address.table):
                 raise
@@ -169,8 +169,8 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
         A number, or an enum whose value is one, goes as .NET's callbacks take it; see `ReturnCode`.
         With `to` it goes there instead, with `correlation_id` it answers the message of that id instead
         (then without the ids of a saga). A request's answer is dropped, with a line in the log, when who asked is gone.
-        Raises HandlerError when the sender takes none, DestinationRefusedError when it names a table that is no queue,
-        and QueueNotFoundError. Otherwise as `send`.
+        Raises HandlerError when the sender takes none, DestinationRefusedError when it names a queue that is not among
+        `allowed_destinations`, or no queue, and QueueNotFoundError. Otherwise as `send`.
         """
         return await self._reply(message, to, asked(ReplyOptions, options))
 

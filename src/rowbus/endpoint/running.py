@@ -37,6 +37,7 @@ from rowbus.transport.limits.table import LimitSweeper, limit_table
 from rowbus.transport.pubsub.subscribers import Subscribers
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.destination_rule import ANY_QUEUE, Destinations
 from rowbus.transport.queues.lookout import lookout_of
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import Callbacks
@@ -82,6 +83,9 @@ class RunningEndpoint:
             self._pool,
             subscription_routing(parts.subscriptions),
             remember=parts.settings.subscription_cache.total_seconds(),
+            destinations=Destinations(
+                ANY_QUEUE, parts.address, named_by=f"A subscription in {parts.subscriptions}"
+            ),
         )
         self.sender = make_sender(parts, self._identity, self.subscribers.of)
         self._inbox = None if parts.inbox is None else inbox_table(parts.inbox)

@@ -15,12 +15,15 @@ from psycopg import sql
 
 import rowbus as bus
 from rowbus.database.postgresql.connection import AsyncSession, Session
+from rowbus.database.steps import run_steps_now
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog import postgresql as catalog
+from rowbus.transport.queues.destination_rule import find_standing
 from rowbus.transport.queues.installer import create_queue, create_schema
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.fixtures.command_line import CommandLine, as_role
+from tests.fixtures.every import every
 from tests.fixtures.sessions import put
 
 MALLORY = "rowbus_test_mallory"
@@ -85,7 +88,7 @@ async def test_a_squatted_table_is_not_used(
         with pytest.raises(ConfigurationError, match=named):
             await create_queue(asynchronous, address)
         for script in (bus.queue_sql(name), bus.endpoint_sql("Fine", error_queue=name)):
-            with pytest.raises(psycopg.DataError, match=named):
+            with pytest.raises(psycopg.DataError, match=rf'table "{name}" belongs to {MALLORY}'):
                 migrate(session, script)
 
 
@@ -97,6 +100,68 @@ async def test_a_squatted_schema_is_not_used(
         await create_schema(asynchronous, catalog, "shop")
     with pytest.raises(psycopg.DataError, match="schema pgq belongs to"):
         migrate(session, bus.log_sql("orders"))
+
+
+TRAP = "create function public.trap() returns boolean immutable language sql as 'select true'"
+DESTINATIONS = [
+    ('drop table "Sales"', None),
+    ("", ""),
+    (f'alter table "Sales" owner to {MALLORY}', "belongs to"),
+    (f"alter schema public owner to {MALLORY}", ""),  # whose queue the message came to
+    ('alter table "Sales" add bodystring text generated always as (encode(body, $$escape$$)) stored', ""),
+    ('alter table "Sales" drop seq', "no queue"),
+    ('create trigger evil before insert on "Sales" execute function public.fire()', "fire"),
+    (
+        """create trigger evil before update on "Sales" for each row when (trap())
+        execute function suppress_redundant_updates_trigger()""",
+        "trap",
+    ),
+    ('create rule evil as on insert to "Sales" do also select trap()', "trap"),
+    ('alter table "Sales" add evil boolean default trap()', "trap"),
+    ('alter table "Sales" add evil boolean generated always as (trap()) stored', "trap"),
+    ('alter table "Sales" add check (trap())', "trap"),
+    ('create index on "Sales" ((trap()))', "trap"),
+    ('create index on "Sales" (seq) where trap()', "trap"),
+    ('create policy evil on "Sales" with check (trap())', "trap"),
+    ('alter table "Sales" add evil public.odd', "odd"),
+]
+
+
+@every("change, reason", DESTINATIONS)
+def test_a_destination_runs_no_code_of_a_stranger(
+    change: str, reason: str | None, session: Session, mallory: psycopg.Connection
+) -> None:
+    with session.connection.transaction(force_rollback=True):
+        create = session.connection.execute
+        create(TABLE.format("Sales").encode())
+        create(f"grant execute on all functions in schema public to public; set role {MALLORY}".encode())
+        create(TRAP.encode())
+        create(b"create function public.fire() returns trigger language plpgsql as 'begin return new; end'")
+        create(b"create domain public.odd as text")
+        create(f"reset role; {change}".encode())
+
+        found = run_steps_now(session, find_standing(SALES, QueueAddress("public", "Own"), is_named=False))
+
+    assert found.reason == reason if not reason else reason in str(found.reason)
+
+
+CHANGEABLE = [
+    ("revoke create on schema public from public", True),
+    ("", False),
+    (f'revoke create on schema public from public; grant trigger on "Sales" to {MALLORY}', False),
+    ("revoke create on schema public from public; grant create on schema public to current_user", True),
+]
+
+
+@every("change, is_firm", CHANGEABLE)
+def test_a_destination_is_remembered_where_no_stranger_can_change_it(
+    change: str, *, is_firm: bool, session: Session, mallory: psycopg.Connection
+) -> None:
+    with session.connection.transaction(force_rollback=True):
+        session.connection.execute(f"{TABLE.format('Sales')}; {change}".encode())
+        found = run_steps_now(session, find_standing(SALES, SALES, is_named=False))
+
+    assert found == ("", is_firm)
 
 
 def test_what_an_older_installation_built_upon_is_named_and_mended(

@@ -132,7 +132,7 @@ class Audit:
             received, received_from=queue, message_id=new_message_id, now=ended
         ):
             await onto_loop()
-            await delivery.require_queue(acknowledgement.destination)
+            await delivery.require(acknowledgement.destination)
             delivery.send(acknowledgement)
         if self._queue is not None and DUPLICATE not in delivery.items:
             left = _as_left(delivery, received)

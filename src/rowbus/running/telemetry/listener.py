@@ -1,7 +1,8 @@
 """A small HTTP server for `/metrics`, `/livez` and `/readyz`: on the event loop that it tells of, for GET alone.
 
 That the loop answers at all is what `/livez` says. A request has `LONGEST_REQUEST` bytes and `PATIENCE` seconds, and
-each answer ends its connection.
+each answer ends its connection. Where too many say nothing, the oldest of them goes, those of this machine last: so the
+next who asks has a place.
 
 Invariant: what clients do here harms no service; nothing here writes, and no answer holds a connection string.
 """
@@ -22,7 +23,8 @@ logger = logging.getLogger("rowbus.telemetry")
 
 LONGEST_REQUEST: Final = 8192  # bytes, with all headers
 PATIENCE: Final = 5.0  # seconds until a client that says nothing is let go
-MOST_CLIENTS: Final = 32  # at a time; more are refused
+MOST_CLIENTS: Final = 32  # that say nothing yet, and that are answered, at a time
+LIVE: Final = "/livez"  # costs nothing, and is answered however many others are
 TEXT: Final = "text/plain; charset=utf-8"
 
 _REASONS: Final = {
@@ -72,7 +74,8 @@ class Listener:
         self._address = address
         self._pages = pages
         self._server: asyncio.Server | None = None
-        self._clients = 0
+        self._silent: dict[asyncio.StreamWriter, bool] = {}  # the oldest first; whether it is of this machine
+        self._answering = 0
 
     @property
     def port(self) -> int:
@@ -113,23 +116,32 @@ class Listener:
             server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._clients += 1
+        self._give_place(writer)
         try:
             async with asyncio.timeout(PATIENCE):
-                if self._clients <= MOST_CLIENTS:
-                    writer.write(_written(*await self._answer(reader)))
-                    await writer.drain()
+                head = await _head(reader)
+                self._silent.pop(writer, None)
+                writer.write(_written(*await self._answer(head)))
+                await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             logger.debug("A client went away, or said nothing for %s s", PATIENCE)
         finally:
-            self._clients -= 1
+            self._silent.pop(writer, None)
             writer.close()
 
-    async def _answer(self, reader: asyncio.StreamReader) -> tuple[Answer, bool]:
+    def _give_place(self, writer: asyncio.StreamWriter) -> None:
+        """Take a client in; where there are too many, the one that has been silent for longest goes."""
+        if len(self._silent) >= MOST_CLIENTS:
+            oldest = next(
+                (one for one, is_local in self._silent.items() if not is_local), next(iter(self._silent))
+            )
+            del self._silent[oldest]
+            oldest.transport.abort()
+        self._silent[writer] = _is_local(writer.get_extra_info("peername"))
+
+    async def _answer(self, head: bytes | None) -> tuple[Answer, bool]:
         """Return the answer, and whether only its head is wanted."""
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.LimitOverrunError:
+        if head is None:
             return Answer("The request is too long.\n", 400), False
         method, target, version = (*head.split(b"\r\n", 1)[0].split(b" "), b"", b"", b"")[:3]
         if not version.startswith(b"HTTP/1."):
@@ -142,11 +154,30 @@ class Listener:
         page = self._pages.get(path)
         if page is None:
             return Answer(f"There are only {', '.join(self._pages)} here.\n", 404)
+        if self._answering >= MOST_CLIENTS and path != LIVE:
+            return Answer("Too many ask at once.\n", 503)
+        self._answering += 1
         try:
             return await page()
         except Exception:
             logger.exception("Answering %s failed", path)
             return Answer("The answer could not be made; the log says why.\n", 500)
+        finally:
+            self._answering -= 1
+
+
+async def _head(reader: asyncio.StreamReader) -> bytes | None:
+    """Read what a client asks; None if that is too long."""
+    try:
+        return await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError:
+        return None
+
+
+def _is_local(peer: object) -> bool:
+    """Say whether a client is of this machine: by its address, or because it came through a file's socket."""
+    host = peer[0] if isinstance(peer, tuple) else "127.0.0.1"
+    return host == "::1" or str(host).startswith(("127.", "::ffff:127."))
 
 
 def _written(answer: Answer, head_only: bool) -> bytes:  # noqa: FBT001 - what `_answer` returned

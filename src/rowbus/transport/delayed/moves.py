@@ -22,7 +22,6 @@ from rowbus.messages.headers import Header, decode_headers, encode_copied_header
 from rowbus.messages.message import MessageRow
 from rowbus.transport.delayed.policy import StuckMessages, by_route
 from rowbus.transport.queues.destination_rule import ANY_QUEUE, Destinations
-from rowbus.transport.queues.table import queue_table
 from rowbus.transport.recoverability.failure_headers import failed_message, poison_message
 
 if TYPE_CHECKING:
@@ -292,7 +291,6 @@ def send_now(
             yield table.move(ids, own)
             continue
         destinations.require_allowed(route.destination)
-        if not destinations.knows(route.destination):
-            destinations.judge(route.destination, (yield queue_table(route.destination).is_queue()))
+        yield from destinations.look(route.destination)
         yield table.move(ids, *route)
     return len(taken)

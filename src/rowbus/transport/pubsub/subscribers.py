@@ -1,5 +1,8 @@
 """Subscribers of an event: asked of the database, and remembered for a few seconds.
 
+A subscription names the queue that a copy goes to, and who may write one is another endpoint: it must be a queue that
+runs no stranger's code.
+
 Invariants: what is remembered is whole answers of the database, none older than the endpoint's setting says; a caller
 that stops waiting for an answer leaves it to the others that wait; nothing here is locked or changed.
 """
@@ -10,9 +13,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rowbus.errors import InvalidAddressError
+from rowbus.database.steps import answer_steps
+from rowbus.errors import InvalidAddressError, QueueNotFoundError
 from rowbus.transport.pubsub.subscription import check_subscription, topics_of
 
 if TYPE_CHECKING:
@@ -24,11 +29,12 @@ if TYPE_CHECKING:
     from rowbus.transport.pubsub.subscription import TopicSubscription
     from rowbus.transport.pubsub.table import SubscriptionRouting
     from rowbus.transport.queues.catalog.table import Catalog
+    from rowbus.transport.queues.destination_rule import Destinations
 
 logger = logging.getLogger("rowbus.subscriptions")
 
 Addresses = tuple["QueueAddress", ...]
-Ask = Callable[["Statement[Addresses]"], Awaitable[Addresses]]
+Ask = Callable[["Statement[Any]"], Awaitable[Any]]
 MOST_REMEMBERED = 1000  # events whose subscribers are remembered
 
 
@@ -48,9 +54,14 @@ class Subscribers:
         table: SubscriptionRouting,
         *,
         remember: float,
+        destinations: Destinations | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Ask through the pool's sessions; an answer is good for `remember` seconds from the question on."""
+        """Ask through the pool's sessions; an answer is good for `remember` seconds from the question on.
+
+        `destinations` looks at the queues that subscribed (None: nothing is looked at).
+        """
+        self._destinations = destinations
         self._pool = pool
         self._table = table
         self._remember = remember
@@ -60,7 +71,9 @@ class Subscribers:
         self._asking: set[asyncio.Task[Addresses]] = set()
 
     async def of(self, types: tuple[str, ...], ask: Ask | None = None) -> Addresses:
-        """Return the queues that get a copy of an event of these types, each once. Raises StorageError.
+        """Return the queues that get a copy of an event of these types, each once.
+
+        Raises StorageError, and DestinationRefusedError for a table that is no queue, or a stranger's.
 
         `ask` runs the question in a transaction that is open: its owner waits neither for a connection nor for the
         answer to another. Without, of several who ask the same at once, one asks the database. A failure is not
@@ -120,7 +133,7 @@ class Subscribers:
     async def _ask_on(self, ask: Ask, topics: tuple[str, ...]) -> Addresses:
         """Ask on a connection of the caller's; what was asked before own subscriptions changed is not remembered."""
         asked, changes = self._clock(), self._changes
-        addresses = await ask(self._table.subscribers(topics))
+        addresses = await self._found(ask, topics)
         if changes == self._changes:
             settled: asyncio.Future[Addresses] = asyncio.get_running_loop().create_future()
             settled.set_result(addresses)
@@ -130,7 +143,15 @@ class Subscribers:
 
     async def _look_up(self, topics: tuple[str, ...]) -> Addresses:
         async with self._pool.session() as session:
-            return await session.run(self._table.subscribers(topics))
+            return await self._found(session.run, topics)
+
+    async def _found(self, ask: Ask, topics: tuple[str, ...]) -> Addresses:
+        addresses: Addresses = await ask(self._table.subscribers(topics))
+        if self._destinations is not None:
+            for address in addresses:
+                with suppress(QueueNotFoundError):  # the send says so, and what to do
+                    await answer_steps(ask, self._destinations.look(address))
+        return addresses
 
     def _settle(self, topics: tuple[str, ...], task: asyncio.Task[Addresses]) -> None:
         """Forget an answer that is none: cancelled, or failed (which those who wait for it are told)."""

@@ -1,11 +1,14 @@
-"""Destinations that messages name: whether the operator allows them, and whether they are queues at all.
-
-The database is asked once for each destination and then not for a while, so that what repeats costs nothing, and a
-table that has changed is noticed.
+"""Destinations that messages name: whether the operator allows them, are queues at all, and run no stranger's code.
 
 A role that may insert into one queue writes the headers of its messages, and a header may name any table that the
 receiver may write to. So a destination from a header is obeyed only within what the operator allows: any queue, those
 of the same schema, or some that are listed. What an application's own code sends is its own affair.
+
+A table runs its owner's code (triggers, defaults, constraints) with the rights of who writes to it. So its owner must
+be trusted, unless the operator lists that very queue, and so must the owner of each function that it runs.
+
+The database is asked once for each destination and then not for a while, so that what repeats costs nothing. Where a
+stranger could change the table, or put another in its place, it is asked each time.
 
 Invariants: what is remembered is bounded, and only destinations that passed are remembered; an address is allowed or
 not by its names alone, compared exactly.
@@ -16,20 +19,25 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from rowbus.database.steps import answer_steps
 from rowbus.errors import DestinationRefusedError, QueueNotFoundError
 from rowbus.settings import AllowedDestinations
+from rowbus.transport.queues.catalog.ownership import advice
+from rowbus.transport.queues.catalog.table import guard_of
 from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from rowbus.database.statements import Statement
+    from rowbus.database.steps import Steps
     from rowbus.messages.address import QueueAddress
     from rowbus.settings import Allowed
+    from rowbus.transport.queues.catalog.ownership import Ownership
 
-    Ask = Callable[[Statement[bool | None]], Awaitable[bool | None]]
+    Ask = Callable[[Statement[Any]], Awaitable[Any]]
 
 EVERY: Final = "*"
 """As the table of an address that is allowed: every queue of its schema."""
@@ -48,6 +56,10 @@ class DestinationRule(NamedTuple):
             or destination in self.queues
             or replace(destination, table=EVERY) in self.queues
         )
+
+    def names(self, destination: QueueAddress) -> bool:
+        """Say whether the operator listed this very queue, and so answers for its owner."""
+        return self.queues is not None and destination in self.queues
 
 
 ANY_QUEUE: Final = DestinationRule(None, "any queue")
@@ -79,6 +91,32 @@ def destination_rule(allowed: Allowed, queue: QueueAddress) -> DestinationRule:
     return listed(queue.meant(text) for text in allowed)
 
 
+class Standing(NamedTuple):
+    """What the database says of a destination: None for `reason` if nothing is there, empty if it is a queue to use."""
+
+    reason: str | None
+    is_firm: bool = True
+    """Whether only trusted roles could change that."""
+
+
+def find_standing(destination: QueueAddress, queue: QueueAddress, *, is_named: bool) -> Steps[Standing]:
+    """Ask whether a destination that a message of `queue` names is a queue, and whose code it runs.
+
+    The owner of one that the operator `is_named` for is not asked about. Locks nothing.
+    """
+    is_queue: bool | None = yield queue_table(destination).is_queue()
+    if not is_queue:
+        return Standing(None if is_queue is None else NO_QUEUE)
+    guard = None if is_named else guard_of(destination, queue)
+    if guard is None:
+        return Standing("")
+    whose: Ownership | None = (yield guard.owners).get(destination)
+    if whose is None:
+        return Standing(None)
+    reason = whose.reason or whose.runs
+    return Standing(f"{reason}; {advice(reason)}" if reason else "", whose.is_firm)
+
+
 class Destinations:
     """What may be sent on from one queue."""
 
@@ -88,9 +126,14 @@ class Destinations:
         queue: QueueAddress,
         *,
         remedy: str = REMEDY,
+        named_by: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Say what is allowed to messages of a queue; `remedy` tells people how to allow more. No I/O."""
+        """Say what is allowed to messages of a queue; `remedy` tells people how to allow more. No I/O.
+
+        `named_by` says what names the destinations, where that is not a message of the queue.
+        """
+        self._named_by = named_by or f"A message of {queue}"
         self._rule = rule
         self._queue = queue
         self._remedy = remedy
@@ -100,7 +143,7 @@ class Destinations:
     async def require(self, destination: QueueAddress, ask: Ask) -> None:
         """Raise DestinationRefusedError unless a message may go there; QueueNotFoundError if nothing is there."""
         self.require_allowed(destination)
-        await self.require_queue(destination, ask)
+        await answer_steps(ask, self.look(destination))
 
     def require_allowed(self, destination: QueueAddress) -> None:
         """As `require`, without a look at what is there: it may come into being until the message is due."""
@@ -110,19 +153,18 @@ class Destinations:
                 f"messages of {self._queue} are sent on to {self._rule.allowed} only; {self._remedy}",
             )
 
-    async def require_queue(self, destination: QueueAddress, ask: Ask) -> None:
-        """As `require`, for a destination that the operator's rule is not about: it must be a queue."""
+    def look(self, destination: QueueAddress) -> Steps[None]:
+        """As `require`, for a destination that is allowed, or that the operator's rule is not about."""
         if self.knows(destination):
             return
-        self.judge(destination, await ask(queue_table(destination).is_queue()))
-
-    def judge(self, destination: QueueAddress, is_queue: bool | None) -> None:  # noqa: FBT001 - the database's answer
-        """Raise as `require_queue`, when the database has said whether it is a queue (None: there is nothing)."""
-        if is_queue is None:
+        is_named = self._rule.names(destination)
+        reason, is_firm = yield from find_standing(destination, self._queue, is_named=is_named)
+        if reason is None:
             raise QueueNotFoundError(f"{destination} does not exist.", queue=str(destination))
-        if not is_queue:
-            raise self._refused(destination, NO_QUEUE)
-        self._remember(destination)
+        if reason:
+            raise self._refused(destination, reason)
+        if is_firm:
+            self._remember(destination)
 
     def knows(self, destination: QueueAddress) -> bool:
         """Say whether a destination is known to be a queue, from when it was last asked about."""
@@ -136,7 +178,7 @@ class Destinations:
 
     def _refused(self, destination: QueueAddress, reason: str) -> DestinationRefusedError:
         return DestinationRefusedError(
-            f"A message of {self._queue} names {destination} as its destination and does not go there: {reason}.",
+            f"{self._named_by} names {destination} as its destination and does not go there: {reason}.",
             destination=str(destination),
             queue=str(self._queue),
             reason=reason,

@@ -8,18 +8,21 @@ Invariant: reads catalogues only, and locks nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from rowbus.database.ownership import Foreign, refusal
 from rowbus.database.statements import Statement, load, no_rows, raw_source
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
+from rowbus.transport.queues.catalog.ownership import Ownership
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from rowbus.database.statements import Rows
+    from rowbus.database.statements import Decode, Rows
     from rowbus.database.steps import Steps
+
+T = TypeVar("T")
 
 _FAILING: Final = "Failed to look for objects of others"
 _CATALOG: Final = "transport/queues/catalog/sql/postgresql"
@@ -42,40 +45,59 @@ class Fault(NamedTuple):
 
 def refuse_foreign(*addresses: QueueAddress) -> Steps[None]:
     """Raise ConfigurationError for tables, and functions of their triggers, of roles that this one cannot trust."""
-    tables = _owned(addresses)
-    found: list[Foreign] = (yield _owners(tables, [])) if tables else []
+    found = yield from _find_foreign(addresses)
     if found:
         raise ConfigurationError(refusal(found, "the queues"))
 
 
 def refuse_foreign_schema(schema: str) -> Steps[None]:
     """Raise ConfigurationError for a schema of a role that this one cannot trust."""
-    found: list[Foreign] = yield _owners([], [schema])
-    if found:
-        raise ConfigurationError(refusal(found, "the queues"))
+    owner: str | None = yield _asked([schema], [""], _schema_owner)
+    if owner is not None:
+        raise ConfigurationError(refusal([Foreign(f"schema {schema}", owner)], "the queues"))
 
 
 def find_faults(*addresses: QueueAddress) -> Steps[list[Fault]]:
     """Find what is wrong with who owns tables, what their triggers run, and who may choose the places of messages."""
+    foreign = yield from _find_foreign(addresses)
     tables = _owned(addresses)
     if not tables:
         return []
-    foreign: list[Foreign] = yield _owners(tables, [])
     altered: list[Fault] = yield _altered(tables)
     whole: list[Fault] = yield _whole_inserts(tables)
     return [*map(_fault, foreign), *altered, *whole]
 
 
 def guard(addresses: Iterable[QueueAddress], schemas: Iterable[str] = ()) -> list[Statement[None]]:
-    """Refuse the same in a script or a migration, where nobody reads an answer: the statement itself fails."""
+    """Refuse in a script or a migration, where nobody reads an answer: the statement itself fails.
+
+    It trusts fewer roles, so that people can read it: none that this one is a member of.
+    """
     tables = _owned(addresses)
-    query, parameters, _ = _owners(tables, [*schemas], fails=True)
-    return [Statement(query, parameters, no_rows)] if tables else []
+    query = load(f"{_CATALOG}/refuse_foreign.sql", failing=_FAILING, prepare=False)
+    return [Statement(query, {"tables": tables, "schemas": [*schemas]}, no_rows)] if tables else []
 
 
-def _owners(tables: list[str], schemas: list[str], *, fails: bool = False) -> Statement[list[Foreign]]:
-    query = load("database/sql/postgresql/foreign_tables.sql", failing=_FAILING, prepare=False)
-    return Statement(query, {"tables": tables, "schemas": schemas, "fails": fails}, _foreign)
+def owners(
+    addresses: Iterable[QueueAddress], beside: QueueAddress | None = None
+) -> Statement[Mapping[QueueAddress, Ownership]]:
+    """Say whose tables these are; missing ones are left out. Reads nothing of theirs, and waits for nobody.
+
+    Who owns the queue `beside` is trusted, too.
+    """
+    named = list(addresses)
+    return _asked([one.schema for one in named], [one.table for one in named], _ownerships, beside)
+
+
+def _asked(
+    schemas: list[str], tables: list[str], decode: Decode[T], beside: QueueAddress | None = None
+) -> Statement[T]:
+    query = load(f"{_CATALOG}/owners.sql", failing="Failed to ask whose tables these are")
+    trusted = {
+        "beside_schema": None if beside is None else beside.schema,
+        "beside_table": None if beside is None else beside.table,
+    }
+    return Statement(query, {"schemas": schemas, "tables": tables, **trusted}, decode)
 
 
 def _altered(tables: list[str]) -> Statement[list[Fault]]:
@@ -94,13 +116,33 @@ def _owned(addresses: Iterable[QueueAddress]) -> list[str]:
     return [str(address) for address in addresses if address.backend == QueueAddress.backend]
 
 
-def _foreign(rows: Rows, _count: int) -> list[Foreign]:
-    return [Foreign(*row[:5]) for row in rows]
+def _find_foreign(addresses: Iterable[QueueAddress]) -> Steps[list[Foreign]]:
+    """Find tables, and what they run, of roles that this one cannot trust; where they are, it trusts the schema's."""
+    asked = [address for address in addresses if address.backend == QueueAddress.backend]
+    found: Mapping[QueueAddress, Ownership] = (yield owners(asked)) if asked else {}
+    return [foreign for address, whose in found.items() for foreign in _foreign(str(address), whose)]
+
+
+def _foreign(table: str, whose: Ownership) -> Iterator[Foreign]:
+    parts = ((whose.what, whose.owner), *zip(whose.things, whose.owners, strict=True))
+    for what, owner in parts:
+        if owner not in {None, whose.schema_owner}:
+            yield Foreign(what, str(owner), table=table)
+
+
+def _ownerships(rows: Rows, _count: int) -> dict[QueueAddress, Ownership]:
+    return {
+        QueueAddress(schema, name): Ownership(*facts) for schema, name, *facts in rows if name is not None
+    }
+
+
+def _schema_owner(rows: Rows, _count: int) -> str | None:
+    return Ownership(*rows[0][2:]).schema_owner if rows else None
 
 
 def _fault(foreign: Foreign) -> Fault:
-    is_function = not foreign.what.startswith("table ")
-    return Fault(str(QueueAddress(foreign.schema, foreign.table)), str(foreign), _GIVE, is_grave=is_function)
+    is_run = not foreign.what.startswith("table ")
+    return Fault(foreign.table, str(foreign), _GIVE, is_grave=is_run)
 
 
 def _altered_faults(rows: Rows, _count: int) -> list[Fault]:

@@ -182,13 +182,13 @@ class Delivery(Attempt):
         message_id = self.headers.get(Header.MESSAGE_ID) or self.id
         self.afterwards = (*self.afterwards, CallAfterCommit(call, message_id))
 
-    async def require_queue(self, destination: QueueAddress) -> None:
+    async def require(self, destination: QueueAddress) -> None:
         """Look at a destination that the sender named, before something is sent there of which we say what it is.
 
-        Raises DestinationRefusedError for a table that is no queue, QueueNotFoundError, StorageError.
+        Raises DestinationRefusedError, QueueNotFoundError, StorageError.
         """
         if not self.is_known(destination) and self._destinations is not None:
-            await self._destinations.require_queue(destination, self.ask)
+            await self._destinations.require(destination, self.ask)
 
     async def ask(self, statement: Statement[T]) -> T:
         """Run a statement that asks something, in the message's transaction: a second connection may not be to be had.
@@ -202,7 +202,7 @@ class Delivery(Attempt):
         return await self.run(statement)
 
     def is_known(self, destination: QueueAddress) -> bool:
-        """Say whether `require_queue` would have nothing to ask; from any thread."""
+        """Say whether `require` would have nothing to ask; from any thread."""
         return self._destinations is None or self._destinations.knows(destination)
 
     async def send_now(self, *sends: AnySend) -> None:

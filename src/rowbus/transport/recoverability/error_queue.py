@@ -11,12 +11,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.backends import borrow
+from rowbus.database.steps import run_steps_now
 from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.messages.headers import decode_headers, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.running.bounded import Bounded
 from rowbus.settings import AllowedDestinations
-from rowbus.transport.queues.destination_rule import ANY_QUEUE, destination_rule
+from rowbus.transport.queues.destination_rule import ANY_QUEUE, Standing, destination_rule, find_standing
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.recoverability import failed_message
 from rowbus.transport.recoverability.table import BEFORE_ALL, error_queue_table
@@ -180,11 +181,13 @@ class _Moving:
         self._rule = ANY_QUEUE if to is not None else rule
         self._table = error_queue_table(error_queue)
         self._moves = queue_table(error_queue)
-        self._found: dict[QueueAddress, bool | None] = Bounded()
+        self._found: dict[QueueAddress, Standing] = Bounded()
         self.result = Result(Counter(), Counter())
 
     def move(self, page: list[FailedMessage]) -> None:
-        """Move what can be moved of a page."""
+        """Move what can be moved of a page; a destination that a stranger could change is asked about anew."""
+        for address in [address for address, standing in self._found.items() if not standing.is_firm]:
+            del self._found[address]
         by_queue: dict[QueueAddress, list[str]] = {}
         for failed in page:
             destination = self._to or failed.failed_queue
@@ -223,16 +226,19 @@ class _Moving:
             return ITSELF
         if not self._rule.allows(destination):
             return f"failed in {destination}, and only {self._rule.allowed} are allowed ({REMEDY})"
-        is_queue = self._is_queue(destination)
-        if is_queue is None:
+        standing = self._standing(destination)
+        if standing.reason is None:
             return f"failed in {destination}, which does not exist"
-        return None if is_queue else f"failed in {destination}, which is no queue"
+        return f"failed in {destination}: {standing.reason}" if standing.reason else None
 
-    def _is_queue(self, address: QueueAddress) -> bool | None:
-        """Say whether an address is that of a queue, None if nothing is there; the database is asked once."""
+    def _standing(self, address: QueueAddress) -> Standing:
+        """Say whether an address is that of a queue; the database is asked once."""
         if address not in self._found:
-            asked = queue_table(address).is_queue() if address.can_exist else None
-            self._found[address] = None if asked is None else self._session.run(asked)
+            is_named = address == self._to or self._rule.names(address)
+            asked = find_standing(address, self._error_queue, is_named=is_named)
+            self._found[address] = (
+                run_steps_now(self._session, asked) if address.can_exist else Standing(None)
+            )
         return self._found[address]
 
     def _move_to(self, destination: QueueAddress, row_ids: list[str]) -> None:

@@ -7,19 +7,35 @@ Invariant: pure; `owners.sql` says who is trusted.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 TABLES: Final = frozenset({"r", "p"})
 LOCKED: Final = "locked"
 
 
 class Ownership(NamedTuple):
-    """A table's kind, its owner and its schema's if they are not trusted, and whether policies apply to this role."""
+    """A table's kind, what it is, and its owner and its schema's if they are not trusted."""
 
-    kind: str
+    kind: str | None
+    """None: there is only its schema."""
+
+    what: str
     owner: str | None
     schema_owner: str | None
     is_policed: bool
+    """Whether row security policies apply to this role."""
+
+    is_firm: bool
+    """Whether only trusted roles can alter it, or put something in its place."""
+
+    things: Sequence[str] = ()
+    """What it runs of owners that are not trusted: functions, operators, types."""
+
+    owners: Sequence[str] = ()
+    """Whose each of these is."""
 
     @property
     def reason(self) -> str:
@@ -31,6 +47,11 @@ class Ownership(NamedTuple):
         if self.kind not in TABLES:
             return "it is no table"
         return "it has row security policies" if self.is_policed else ""
+
+    @property
+    def runs(self) -> str:
+        """What it runs of a stranger's when it is written to; empty if there is nothing."""
+        return f"it runs {self.things[0]}, which belongs to {self.owners[0]}" if self.things else ""
 
 
 def not_looked_at(reason: str) -> str:

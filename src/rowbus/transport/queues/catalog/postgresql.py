@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.queues.catalog.ownership import Ownership
 from rowbus.transport.queues.catalog.table import Guard, QueueState
 from rowbus.transport.queues.diagnosis import EndedLoops, ServerFacts, SnapshotHolder, Storage
-from rowbus.transport.queues.owners import refuse_foreign_schema
+from rowbus.transport.queues.owners import owners, refuse_foreign_schema
 from rowbus.transport.queues.shape import Key, QueueColumn, QueueShape, Sequence
 
 if TYPE_CHECKING:
@@ -51,17 +50,14 @@ def find_subscriptions() -> Statement[list[QueueAddress]]:
     return Statement(_load("find_subscriptions", "Failed to look for subscriptions"), {}, _addresses)
 
 
-def owners(addresses: Iterable[QueueAddress]) -> Statement[Mapping[QueueAddress, Ownership]]:
-    """Say whose tables these are; missing ones are left out. Reads nothing of theirs, and waits for nobody."""
-    query = _load("owners", "Failed to ask whose tables these are")
-    return Statement(query._replace(prepare=True), _names(addresses), _ownerships)
+def guard(address: QueueAddress, beside: QueueAddress | None = None) -> Guard:
+    """Return what is to be run, in a transaction, before a table that was found is read.
 
-
-def guard(address: QueueAddress) -> Guard:
-    """Return what is to be run, in a transaction, before a table that was found is read."""
+    Who owns the queue `beside` is trusted, too.
+    """
     names = {"schema": address.schema, "queue": address.table}
     lock = _load("lock_for_look", f"Failed to look into {address}", names, queue=str(address))
-    return Guard((begin_look(), Statement(lock, {}, no_rows)), owners([address]))
+    return Guard((begin_look(), Statement(lock, {}, no_rows)), owners([address], beside))
 
 
 def begin_look() -> Statement[None]:
@@ -176,10 +172,6 @@ def _load(
 def _names(addresses: Iterable[QueueAddress]) -> dict[str, list[str]]:
     named = list(addresses)
     return {"schemas": [one.schema for one in named], "tables": [one.table for one in named]}
-
-
-def _ownerships(rows: Rows, _count: int) -> dict[QueueAddress, Ownership]:
-    return {QueueAddress(schema, name): Ownership(*facts) for schema, name, *facts in rows}
 
 
 def _shapes(rows: Rows, _count: int) -> list[QueueShape]:

@@ -166,7 +166,7 @@ class Catalog:
         ]
 
 
-def guard(_address: QueueAddress) -> None:
+def guard(_address: QueueAddress, _beside: QueueAddress | None = None) -> None:
     """Return None: reading a table runs no code of its owner."""
 
 

@@ -11,6 +11,9 @@ begin
     if coalesce(pg_catalog.cardinality(i_args), 0) operator(pg_catalog.=) 0 then
         raise exception using errcode = 'XX000', message = 'pgq trigger must have destination queue as argument';
     end if;
+    if pg_catalog.pg_column_size(i_args) operator(pg_catalog.>) 8192 then
+        raise exception using errcode = 'XX000', message = 'the arguments of a pgq trigger are longer than 8 kB';
+    end if;
     v_error := case
         when i_op operator(pg_catalog.=) 'TRUNCATE' and i_options.o_expressions is not null
             then 'Custom expressions do not make sense for truncater trigger'

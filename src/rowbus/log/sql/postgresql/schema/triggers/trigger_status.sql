@@ -1,4 +1,5 @@
--- Returns the arguments of a trigger as the trigger sees them: from 0. Locks nothing.
+-- Returns the arguments of a trigger as the trigger sees them: from 0; null for those that check_trigger refuses for their
+-- length, for all who alter a table pay for reading them. Locks nothing.
 create or replace function pgq.trigger_arguments(i_args bytea)
 returns text[]
 language sql stable
@@ -8,6 +9,7 @@ return (
     ))::text[]
     from pg_catalog.regexp_matches(pg_catalog.encode(i_args, 'hex'), '((?:(?!00)..)*)00', 'g')
         with ordinality as m (found, place)
+    where pg_catalog.octet_length(i_args) <= 8192
     having pg_catalog.count(*) > 0
 );
 

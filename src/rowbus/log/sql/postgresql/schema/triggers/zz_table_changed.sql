@@ -1,5 +1,6 @@
 -- Make generated code as soon as a trigger of ours is created or a table with one is altered, instead of at the next
--- maintenance. Does nothing while a maintenance is at it, and never fails the command it follows.
+-- maintenance. Looks at the command's own table alone (`offset 0` keeps the planner to that). Does nothing while a
+-- maintenance is at it, and never fails the command it follows.
 -- Locks other runs of maint_capture out until the transaction ends, if it makes code.
 create or replace function pgq._table_changed()
 returns event_trigger
@@ -12,9 +13,13 @@ begin
         select
         from pg_event_trigger_ddl_commands() as command
         left join pg_trigger as t on command.classid = 'pg_trigger'::regclass and t.oid = command.objid
-        join pgq.capture_status as s
-            on s.table_id = coalesce(t.tgrelid, command.objid)
-            and s.generated = any(case when t.oid is null then '{stale}' else '{no,stale}' end::text[])
+        cross join lateral (
+            select s.generated
+            from pgq.capture_status as s
+            where s.table_id = coalesce(t.tgrelid, command.objid)
+            offset 0
+        ) as s
+        where s.generated = any(case when t.oid is null then '{stale}' else '{no,stale}' end::text[])
     ) and pg_try_advisory_xact_lock(hashtextextended('pgq.maint_capture', 0))
     then
         perform pgq.maint_capture();

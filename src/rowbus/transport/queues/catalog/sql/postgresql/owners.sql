@@ -1,8 +1,8 @@
--- Say whose the tables named are: superusers, the role itself, the owners of the database and of schema public, roles that a
--- superuser or the database's owner has made it a member of (not PostgreSQL's own, nor those of the log, whose members may be
--- strangers), and roles that the setting rowbus.trusted_owners names are trusted. Locks nothing, reads catalogues only.
--- Returns of each that exists schema, name, kind, owner and schema's owner (null: trusted), and whether row security policies
--- apply to this role.
+-- Say whose the tables named are, and whose what they run: superusers, the role itself, the owners of the database, of schema
+-- public and of the queue `beside` and its schema, roles that a superuser or the database's owner has made it a member of
+-- (not PostgreSQL's own, nor the log's, whose members may be strangers), and those named in rowbus.trusted_owners are trusted.
+-- Locks nothing. Returns schema, name, kind (null: no such table), what it is, untrusted owners of it and of its schema,
+-- whether policies apply, whether trusted roles alone can change it, and what of untrusted owners it runs, and whose that is.
 with recursive grantors as (
     select role.oid
     from pg_catalog.pg_roles as role
@@ -34,34 +34,166 @@ trusted as (
     union distinct
     select namespace.nspowner as oid
     from pg_catalog.pg_namespace as namespace
-    where namespace.nspname = 'public'
+    where namespace.nspname::text = 'public' or namespace.nspname::text = :'beside_schema'::text
+    union distinct
+    select relation.relowner as oid
+    from pg_catalog.pg_class as relation
+    inner join pg_catalog.pg_namespace as namespace on relation.relnamespace = namespace.oid
+    where namespace.nspname::text = :'beside_schema'::text and relation.relname::text = :'beside_table'::text
     union distinct
     select role.oid
     from pg_catalog.pg_roles as role
     where
         role.rolname = 'pg_database_owner'
         or role.rolname::text in (
-            select btrim(named.name)
-            from unnest(string_to_array(current_setting('rowbus.trusted_owners', true), ',')) as named (name)
+            select pg_catalog.btrim(named.name)
+            from
+                pg_catalog.unnest(
+                    pg_catalog.string_to_array(pg_catalog.current_setting('rowbus.trusted_owners', true), ',')
+                ) as named (name)
         )
+),
+
+relations as (
+    select
+        relation.oid,
+        relation.relname,
+        relation.relkind,
+        relation.relowner,
+        relation.relacl,
+        namespace.nspname,
+        namespace.nspowner,
+        namespace.nspacl
+    from unnest(:'schemas'::text[], :'tables'::text[]) as named (schema, name)
+    inner join pg_catalog.pg_namespace as namespace on namespace.nspname::text = named.schema
+    left join pg_catalog.pg_class as relation
+        on namespace.oid = relation.relnamespace and relation.relname::text = named.name
+),
+
+parts as (
+    select
+        tgrelid as relation,
+        'pg_catalog.pg_trigger'::regclass as catalogue,
+        oid
+    from pg_catalog.pg_trigger
+    where not tgisinternal
+    union all
+    select
+        adrelid as relation,
+        'pg_catalog.pg_attrdef'::regclass as catalogue,
+        oid
+    from pg_catalog.pg_attrdef
+    union all
+    select
+        conrelid as relation,
+        'pg_catalog.pg_constraint'::regclass as catalogue,
+        oid
+    from pg_catalog.pg_constraint
+    union all
+    select
+        polrelid as relation,
+        'pg_catalog.pg_policy'::regclass as catalogue,
+        oid
+    from pg_catalog.pg_policy
+    union all
+    select
+        ev_class as relation,
+        'pg_catalog.pg_rewrite'::regclass as catalogue,
+        oid
+    from pg_catalog.pg_rewrite
+    union all
+    select
+        indrelid as relation,
+        'pg_catalog.pg_class'::regclass as catalogue,
+        indexrelid as oid
+    from pg_catalog.pg_index
+    union all
+    select
+        oid as relation,
+        'pg_catalog.pg_class'::regclass as catalogue,
+        oid
+    from pg_catalog.pg_class
+),
+
+owned as (
+    select
+        'pg_catalog.pg_proc'::regclass as catalogue,
+        oid,
+        proowner as owner
+    from pg_catalog.pg_proc
+    union all
+    select
+        'pg_catalog.pg_operator'::regclass as catalogue,
+        oid,
+        oprowner as owner
+    from pg_catalog.pg_operator
+    union all
+    select
+        'pg_catalog.pg_opclass'::regclass as catalogue,
+        oid,
+        opcowner as owner
+    from pg_catalog.pg_opclass
+    union all
+    select
+        'pg_catalog.pg_type'::regclass as catalogue,
+        oid,
+        typowner as owner
+    from pg_catalog.pg_type
+    union all
+    select
+        'pg_catalog.pg_class'::regclass as catalogue,
+        oid,
+        relowner as owner
+    from pg_catalog.pg_class
 )
 
 select
-    namespace.nspname::text as schema,
-    relation.relname::text as name,
-    relation.relkind::text as kind,
+    relations.nspname::text as schema,
+    relations.relname::text as name,
+    relations.relkind::text as kind,
+    relation.type || ' ' || relation.identity as what,
     case
-        when relation.relowner not in (select trusted.oid from trusted)
-            then pg_get_userbyid(relation.relowner)::text
+        when relations.relowner not in (select trusted.oid from trusted)
+            then relations.relowner::regrole::text
     end as owner,
     case
-        when namespace.nspowner not in (select trusted.oid from trusted)
-            then pg_get_userbyid(namespace.nspowner)::text
+        when relations.nspowner not in (select trusted.oid from trusted)
+            then relations.nspowner::regrole::text
     end as schema_owner,
-    row_security_active(relation.oid) as is_policed
-from unnest(:'schemas'::text[], :'tables'::text[]) as named (schema, name)
-inner join pg_catalog.pg_namespace as namespace on namespace.nspname = named.schema::name
-inner join pg_catalog.pg_class as relation
-    on
-        namespace.oid = relation.relnamespace
-        and relation.relname = named.name::name
+    coalesce(pg_catalog.row_security_active(relations.oid), false) as is_policed,
+    not exists (
+        select
+        from pg_catalog.aclexplode(relations.nspacl) as granted
+        where granted.privilege_type = 'CREATE' and granted.grantee not in (select trusted.oid from trusted)
+        union all
+        select
+        from pg_catalog.aclexplode(relations.relacl) as granted
+        where granted.privilege_type = 'TRIGGER' and granted.grantee not in (select trusted.oid from trusted)
+    ) as is_firm,
+    coalesce(foreigners.things, '{}') as things,
+    coalesce(foreigners.owners, '{}') as owners
+from relations
+left join
+    lateral pg_catalog.pg_identify_object('pg_catalog.pg_class'::regclass, relations.oid, 0) as relation
+on true
+cross join lateral (
+    select
+        pg_catalog.array_agg(thing.type || ' ' || thing.identity order by thing.type, thing.identity)
+            as things,
+        pg_catalog.array_agg(used.owner::regrole::text order by thing.type, thing.identity) as owners
+    from (
+        select distinct
+            owned.catalogue,
+            owned.oid,
+            owned.owner
+        from parts
+        inner join pg_catalog.pg_depend as needs
+            on parts.catalogue = needs.classid and parts.oid = needs.objid
+        inner join owned on needs.refclassid = owned.catalogue and needs.refobjid = owned.oid
+        where
+            parts.relation = relations.oid
+            and owned.oid <> relations.oid
+            and owned.owner not in (select trusted.oid from trusted)
+    ) as used
+    cross join lateral pg_catalog.pg_identify_object(used.catalogue, used.oid, 0) as thing
+) as foreigners
