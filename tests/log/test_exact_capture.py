@@ -6,14 +6,18 @@ Invariant: each row is tried with generated code and with the general code, whic
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qsl
 
 import psycopg
 import pytest
 
+from rowbus.database.statements import script
+from rowbus.log.schema import table as log_schema
 from tests.fixtures.every import every
-from tests.log.trigger_cases import READ, prepare
+from tests.log.trigger_cases import READ, SPY, prepare
 
 Connection = psycopg.Connection[Any]
 Events = list[tuple[str, str]]
@@ -23,7 +27,10 @@ STALE = "update pgq.capture_code set cc_shape = 'none'; select pgq.replace_gener
 GENERATED = "select pgq.maint_capture()"
 FOREIGN = """
     set local datestyle = 'German, DMY'; set local extra_float_digits = -5; set local intervalstyle = 'iso_8601';
-    set local bytea_output = 'escape'; set local quote_all_identifiers = on
+    set local bytea_output = 'escape'; set local quote_all_identifiers = on; set local timezone = 'Asia/Kathmandu';
+    set local standard_conforming_strings = off; set local escape_string_warning = off; set local backslash_quote = off;
+    set local lc_monetary = 'POSIX'; set local array_nulls = off; set local xmloption = document;
+    set local search_path = pgq, public; set local client_encoding = 'latin1'
 """
 IS_CURRENT = "do $$ begin assert (select bool_and(generated = 'yes') from pgq.capture_status); end $$"
 """Fails where the code counts as stale, as it would if a table's shape depended on a session's settings."""
@@ -31,12 +38,13 @@ ODD = """
     create type pair as (d date, f float8);
     create table t (
         id int, day date, at timestamp, f float8, r real, i interval, b bytea, days date[], span daterange, p pair,
-        primary key (id, day)
+        zoned timestamptz, note text, primary key (id, day)
     )
 """
 ROW = (
-    "(1, '2026-02-03', '2026-02-03 04:05', 0.1::float8 + 0.2, 1.1, '1 mon 2 days', '\\x00ff', '{2026-02-03}',"
-    " '[2026-02-03,2026-05-06)', ('2026-02-03', 0.1::float8 + 0.2))"
+    "(1, '2026-02-03', '2026-02-03 04:05', 0.1::float8 + 0.2, 1.1, '1 mon 2 days', decode('00ff', 'hex'),"
+    " '{2026-02-03}', '[2026-02-03,2026-05-06)', ('2026-02-03', 0.1::float8 + 0.2), '2026-02-03 04:05:06.5+01',"
+    " concat('Größe ', chr(92), 'd $5 ''+%'))"
 )
 
 
@@ -49,16 +57,16 @@ def database(pgq: Connection) -> Connection:
     return pgq
 
 
-def capture(table: str, form: str = "json", *arguments: str) -> str:
+def capture(table: str, form: str = "json", *arguments: str, trigger: str = "c") -> str:
     listed = ",".join(f'"{argument}"' for argument in arguments).replace("'", "''")
-    return f"select pgq.capture_table('{table}', 'q', '{form}', '{{{listed}}}')"
+    return f"select pgq.capture_table('{table}', 'q', '{form}', '{{{listed}}}', '{trigger}')"
 
 
 def written(connection: Connection, *statements: str) -> Events:
     """Give types and data of the events of statements, which are rolled back."""
     with connection.transaction(force_rollback=True):
         for statement in statements:
-            connection.execute(statement.encode())
+            connection.execute(statement.encode(connection.info.encoding))
         return [(event[1], event[2]) for event in connection.execute(READ).fetchall()]
 
 
@@ -181,7 +189,7 @@ def test_a_key_that_is_refused_is_told_with_table_trigger_and_remedy(database: C
         ):
             database.execute("update t set id = 2")
         said = caught.value.diag
-        assert said.message_detail == "Table public.part is captured into log q by trigger capture_q."
+        assert said.message_detail == "Table public.part is captured into log q by trigger c."
         _, _, remedy = (said.message_hint or "").partition(": ")
         database.execute(remedy.encode())
         database.execute("update t set id = 2")
@@ -263,37 +271,110 @@ def test_values_have_one_form_whatever_the_session_says(database: Connection, fo
         assert "0.30000000000000004" in plain[0][1]
 
 
-@every(
-    "kind, value",
-    [
-        ("date", "2026-02-03"),
-        ("timestamptz", "2026-02-03 04:05:06+00"),
-        ("timestamp[]", "{2026-02-03}"),
-        ("daterange", "[2026-02-03,2026-05-06)"),
-        ("datemultirange", "{[2026-02-03,2026-05-06)}"),
-        ("real", "1.1"),
-        ("float8[]", "{0.30000000000000004}"),
-        ("point", "(0.30000000000000004,1)"),
-        ("circle", "<(0.30000000000000004,1),1>"),
-        ("interval", "1 mon 2 days"),
-        ("bytea", "\\x00ff"),
-        ("loose", "1 mon"),
-        ("loose[]", "{1 mon}"),
-        ("regclass", "pg_class"),
-        ("regtype[]", "{integer}"),
-    ],
+SHOWN: tuple[dict[str, tuple[str, str]], ...] = (
+    {
+        "timestamptz": ("2026-02-03 04:05:06.5+01", "2026-02-03 03:05:06.5+00"),
+        "timestamptz(0)": ("0044-03-15 12:00+01 BC", "0044-03-15 11:00:00+00 BC"),
+        "timestamptz(1)": ("-infinity", "-infinity"),
+        "timestamptz(2)": ("12026-02-03 00:30+01", "12026-02-02 23:30:00+00"),
+    },
+    {
+        "timestamptz[]": ("{2026-02-03 04:05+01}", '{"2026-02-03 03:05:00+00"}'),
+        "tstzrange": ("[2026-02-03 00:00+01,)", '["2026-02-02 23:00:00+00",)'),
+        "tstzmultirange": ("{[2026-02-03 00:00+01,)}", '{["2026-02-02 23:00:00+00",)}'),
+        "moment": ("2026-02-03 00:00+01", "2026-02-02 23:00:00+00"),
+    },
+    {"visit": ("(2026-02-03 00:00+01,orders,12)", '("2026-02-02 23:00:00+00",public.orders,$12.00)')},
+    {"visit[]": ('{"(2026-02-03 00:00+01,,)"}', r'{"(\"2026-02-02 23:00:00+00\",,)"}')},
+    {
+        "timestamp[]": ("{2026-02-03}", '{"2026-02-03 00:00:00"}'),
+        "daterange": ("[2026-02-03,2026-05-06)", "[2026-02-03,2026-05-06)"),
+        "datemultirange": ("{[2026-02-03,2026-05-06)}", "{[2026-02-03,2026-05-06)}"),
+        "real": ("1.1", "1.1"),
+        "float8[]": ("{0.30000000000000004}", "{0.30000000000000004}"),
+    },
+    {"circle": ("<(0.30000000000000004,1),1>", "<(0.30000000000000004,1),1>")},
+    {
+        "loose[]": ("{1 mon}", '{"1 mon"}'),
+        "loose": ("1 mon", "1 mon"),
+        "bytea[]": (r"{\\x00ff}", r'{"\\x00ff"}'),
+    },
+    {
+        "regclass": ("orders", "public.orders"),
+        "regtype[]": ("{visit}", "{public.visit}"),
+        "regprocedure": ("twice(int)", "public.twice(integer)"),
+    },
+    {"money": ("1234.5", "$1,234.50"), "money[]": ("{12}", "{$12.00}")},
 )
-def test_generated_code_asks_for_the_settings_that_a_type_depends_on(
-    database: Connection, kind: str, value: str
+"""Tables of columns of types, with a value each and its text in every session."""
+
+
+@every("form", ["json", "url", "sql"])
+def test_generated_code_asks_for_the_settings_that_a_type_depends_on(database: Connection, form: str) -> None:
+    """Types that depend on different settings are in tables of their own, so that none is asked for another's sake."""
+    made = [
+        "create table orders (); create domain loose as interval; create domain moment as timestamptz",
+        "create type visit as (at timestamptz, of regclass, price money)",
+        "create function twice(int) returns int language sql return $1 * 2",
+    ]
+    changes: list[str] = []
+    function = {"json": "jsontriga", "url": "logutriga", "sql": "sqltriga"}[form]
+    for number, columns in enumerate(SHOWN):
+        named = ", ".join(f"v{place} {kind}" for place, kind in enumerate(columns))
+        values = ", ".join(f"'{value}'" for value, _ in columns.values())
+        made += [
+            f"create table t{number} (id int primary key, {named}); insert into t{number} values (1, {values})",
+            f"create trigger c after insert on t{number} for each row execute function pgq.{function}('q', 'exact')",
+        ]
+        names = ", ".join(f"v{place}" for place in range(len(columns)))
+        changes.append(f"insert into public.t{number} select 2, {names} from public.t{number}")
+    plain, foreign = (both(database, (*made, settings), *changes) for settings in ("select 1", FOREIGN))
+
+    assert foreign == plain
+    if form != "sql":
+        expected = [[text for _, text in columns.values()] for columns in SHOWN]
+        assert [shown(form, data) for _, data in plain] == expected
+
+
+def shown(form: str, data: str) -> list[str]:
+    """Give the values but for the id in the data of an event; times as PostgreSQL writes them in texts."""
+    values = json.loads(data) if form == "json" else dict(parse_qsl(data))
+    texts = [str(value) for name, value in values.items() if name != "id"]
+    return [re.sub(r"(\d)T(\d\d:\d\d:\d\d(?:\.\d+)?\+00):00", r"\1 \2", text) for text in texts]
+
+
+def test_what_an_installation_or_a_capture_makes_in_a_foreign_session_is_the_same(
+    database: Connection,
 ) -> None:
+    """Under standard_conforming_strings = off a backslash is read where a text of a function stands."""
+    made = "create table t (id int primary key, v text)"
+    captures = [capture("t", form, "when=v ~ '^.d'", trigger=form) for form in ("json", "url", "sql")]
+    insert = "insert into public.t values (1, chr(92) || 'd+ $5 %')"
+    install = "\n".join(map(script, log_schema.definitions()))
+    foreign = FOREIGN + "; set local client_encoding = 'utf8'"
+    plain = written(database, made, *captures, insert)
+
+    assert written(database, made, foreign, install, SPY, *captures, insert) == plain
+    assert len(plain) == 3
+
+
+def test_texts_of_any_collation_are_written(database: Connection) -> None:
+    """A collation that takes different texts for one refuses patterns; where there is no ICU there is none."""
+    if not database.execute("select from pg_collation where collprovider = 'i' limit 1").fetchall():
+        pytest.skip("this server is built without ICU")
+    made = (
+        "create collation a (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
+        "create collation b (provider = icu, locale = 'und-u-ks-level1', deterministic = false)",
+        "create domain word as text collate a",
+        "create table t (id text collate b primary key, v text collate a, w word, x text[] collate b)",
+    )
     for form in ("json", "url", "sql"):
-        made = (
-            "create domain loose as interval",
-            f"create table t (id int primary key, v {kind})",
-            capture("t", form),
+        changes = (
+            "insert into t values ('k é', 'ö x', 'w', '{é,b}')",
+            "update t set v = 'Ö x'",
+            "delete from t",
         )
-        insert = f"insert into t values (1, '{value}')"
-        assert written(database, *made, FOREIGN, insert) == written(database, *made, insert)
+        assert len(both(database, (*made, capture("t", form, "ignore=x")), *changes)) == 3
 
 
 def test_a_capture_as_pgqs_writes_what_pgqs_does(database: Connection) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 UTC_US = pa.timestamp("us", "UTC")
 TYPES = """
 create type mood as enum ('good', 'so so');
+create type visit as (at timestamptz, price money);
 create domain price as numeric(10, 2);
 create domain short_text as varchar(10);
 create type pair as (a int, b text);
@@ -39,6 +40,10 @@ CASES: list[tuple[str, str, pa.DataType, object]] = [
         datetime(2026, 11, 23, 5, 0, 0, 1, UTC),
     ),
     ("timestamptz", "'infinity'", pa.string(), "infinity"),
+    ("timestamptz", "'0044-03-15 12:00:00.5+02 BC'", pa.string(), "0044-03-15 10:00:00.5+00 BC"),
+    ("timestamptz", "'12026-03-15 12:00+02'", pa.string(), "12026-03-15 10:00:00+00"),
+    ("timestamp", "'0044-03-15 12:00 BC'", pa.string(), "0044-03-15 12:00:00 BC"),
+    ("visit", "('2026-11-23 07:00+02', 12)", pa.string(), '("2026-11-23 05:00:00+00",$12.00)'),
     ("interval", "'1 day 02:03:04'", pa.string(), "1 day 02:03:04"),
     ("time", "'07:00:00.5'", pa.string(), "07:00:00.5"),
     ("text", "E'a\\tł\"{}, \\\\'", pa.string(), 'a\tł"{}, \\'),

@@ -46,6 +46,7 @@ _WITH_TIMES: Final = _TIMES | {
     *("_timestamptz", "_timestamp", "_tstzrange", "_tstzmultirange"),
 }
 _MOMENT: Final = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?:[+-]\d\d(?::\d\d){0,2})?")
+_FAR: Final = re.compile(r"(\d{4,}-\d\d-\d\d)T(\d\d:\d\d:\d\d(?:\.\d+)?)(\+00)?(?::00)?")
 _ELEMENT: Final = re.compile(r'(?:"((?:[^"\\]|\\.)*)"|([^,{}"]*))([,}])', re.DOTALL)
 
 
@@ -134,7 +135,8 @@ def _text(value: object) -> str | None:
 
 def _in_utc(text: str) -> str:
     """Return a text with its times in UTC, which would be those of the session that wrote it."""
-    return text if "BC" in text else _MOMENT.sub(_moment, text)
+    shown = _FAR.sub(r"\1 \2\3", text)  # before the year 1 and after 9999 it is written in UTC
+    return shown if "BC" in shown else _MOMENT.sub(_moment, shown)
 
 
 def _moment(match: re.Match[str]) -> str:

@@ -10,7 +10,7 @@ select
     (
         select substr(c.entry, 13)
         from unnest(p.proconfig) as c (entry)
-        where c.entry like 'search\_path=%'
+        where c.entry like e'search\\_path=%'
     ) as search_path,
     exists(
         select

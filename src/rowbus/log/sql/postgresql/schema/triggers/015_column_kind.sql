@@ -6,7 +6,7 @@ returns text
 language sql stable
 return (
     select case
-            when i_name like '\_pgq\_ev\_%' then 'm'
+            when i_name like e'\\_pgq\\_ev\\_%' then 'm'
             when i_type in (16, 20, 21, 23, 25, 1043, 1042, 19, 1082, 1083, 1114, 1184, 1186, 1266, 2950, 17) then 'n'
             else 's'
         end || case

@@ -17,6 +17,27 @@ set search_path = pg_catalog, pgq, pg_temp as $$
     );
 $$;
 
+-- Returns the field, and the type that code for it goes by: a time with a zone of an exact capture is a text, in UTC.
+create or replace function pgq.exact_field(
+    i_format text, i_field text, i_type oid, i_exact boolean, out o_field text, out o_type oid
+)
+language sql immutable
+set search_path = pg_catalog, pgq, pg_temp as $$
+    select
+        case
+            when not (i_exact and i_type = 1184) then i_field
+            when i_format = 'json' then pg_catalog.format(
+                'pg_catalog.replace(pg_catalog.replace(pg_catalog.btrim(pg_catalog.to_json(pg_catalog.timezone(''UTC'', %s))::pg_catalog.text, '
+                || '''"'') operator(pg_catalog.||) ''+00:00'', '' BC+00:00'', ''+00:00 BC''), ''infinity+00:00'', ''infinity'')', i_field
+            )
+            else pg_catalog.format(
+                'pg_catalog.replace(pg_catalog.replace(pg_catalog.timezone(''UTC'', %s)::pg_catalog.text '
+                || 'operator(pg_catalog.||) ''+00'', '' BC+00'', ''+00 BC''), ''infinity+00'', ''infinity'')', i_field
+            )
+        end,
+        case when i_exact and i_type = 1184 then 25 else i_type end;
+$$;
+
 -- Returns an expression for the value as the format writes it.
 create or replace function pgq.value_code(i_format text, i_field text, i_type oid)
 returns text
@@ -62,15 +83,15 @@ set search_path = pg_catalog, pgq, pg_temp as $$
     ) as v (differs, new_field, old_field, byte_order);
 $$;
 
--- Returns the condition under which a session shows the values of a table as has_plain_settings has them, which asks for
--- the settings that the types of the columns depend on, elements of arrays and ranges included; NULL when they depend
--- on none.
+-- Returns the condition under which a session shows the values of a table as settled_event does, which asks for the
+-- settings that the types of the columns depend on, elements of arrays and ranges included; NULL when they depend on
+-- none. A composite type may get another attribute at any time: it depends on all settings.
 create or replace function pgq.settings_code(i_table regclass, i_format text)
 returns text
 language sql stable
 set search_path = pg_catalog, pgq, pg_temp as $$
     with recursive part as (
-        select a.atttypid as type_id
+        select case a.atttypid when 1184 then 1114 else a.atttypid end as type_id
         from pg_catalog.pg_attribute as a
         where
             a.attrelid = i_table and a.attnum > 0 and not a.attisdropped
@@ -89,9 +110,13 @@ set search_path = pg_catalog, pgq, pg_temp as $$
                 when t.oid in (
                     16, 18, 19, 20, 21, 23, 25, 26, 114, 650, 829, 869, 1042, 1043, 1083, 1266, 1560, 1562, 1700, 2950, 3802
                 ) or t.typtype in ('d', 'e', 'm', 'r') or t.typelem <> 0 then null
+                when t.typtype = 'c' or t.oid in (24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191) then 'pgq.is_settled()'
                 when t.oid in (700, 701)
                     then 'pg_catalog.current_setting(''extra_float_digits'') operator(pg_catalog.>) ''0'' collate pg_catalog."C"'
-                when t.oid in (1082, 1114, 1184)
+                when t.oid = 790 then 'pg_catalog.current_setting(''lc_monetary'') operator(pg_catalog.=) ''C'''
+                when t.oid = 1184 then 'pg_catalog.current_setting(''datestyle'') operator(pg_catalog.~~) ''ISO%'' '
+                    || 'and pg_catalog.current_setting(''timezone'') operator(pg_catalog.=) any(''{UTC,Etc/UTC}'')'
+                when t.oid in (1082, 1114)
                     then 'pg_catalog.current_setting(''datestyle'') operator(pg_catalog.~~) ''ISO%'''
                 when t.oid = 1186
                     then 'pg_catalog.current_setting(''intervalstyle'') operator(pg_catalog.=) ''postgres'''
@@ -103,12 +128,13 @@ set search_path = pg_catalog, pgq, pg_temp as $$
     )
 
     select coalesce(
-            pg_catalog.max(a.code) filter (where a.code = 'pgq.has_plain_settings()'),
+            pg_catalog.max(a.code) filter (where a.code = 'pgq.is_settled()'),
             pg_catalog.string_agg(distinct a.code, ' and ')
         )
     from asked as a;
 $$;
 revoke execute on function pgq.text_code(text, oid) from public;
+revoke execute on function pgq.exact_field(text, text, oid, boolean) from public;
 revoke execute on function pgq.value_code(text, text, oid) from public;
 revoke execute on function pgq.differs_code(name, oid, boolean) from public;
 revoke execute on function pgq.settings_code(regclass, text) from public;

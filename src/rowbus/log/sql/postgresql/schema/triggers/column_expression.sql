@@ -12,10 +12,10 @@ begin
         from pg_catalog.regexp_matches(
             i_expression,
             pg_catalog.concat(
-                '(--[^\n]*|/\*(?:[^*]|\*+[^*/])*\*+/|[eE]''(?:[^\\'']|\\.|'''')*''|''(?:[^'']|'''')*''|"(?:[^"]|"")*"',
-                '|\$\w*\$[^$]*\$\w*\$|\d+(?:\.\d+)?(?:[eE]\d+)?',
-                '|(?:[[:alpha:]_][\w$]*|"(?:[^"]|"")*")(?:\s*\.\s*(?:[[:alpha:]_][\w$]*|"(?:[^"]|"")*"|\*))*',
-                '|\.\s*[\w$]+|.)'
+                e'(--[^\\n]*|/\\*(?:[^*]|\\*+[^*/])*\\*+/|[eE]''(?:[^\\\\'']|\\\\.|'''')*''|''(?:[^'']|'''')*''|"(?:[^"]|"")*"',
+                e'|\\$\\w*\\$[^$]*\\$\\w*\\$|\\d+(?:\\.\\d+)?(?:[eE]\\d+)?',
+                e'|(?:[[:alpha:]_][\\w$]*|"(?:[^"]|"")*")(?:\\s*\\.\\s*(?:[[:alpha:]_][\\w$]*|"(?:[^"]|"")*"|\\*))*',
+                e'|\\.\\s*[\\w$]+|.)'
             ), 'g'
         ) with ordinality as m (found, place)
         order by m.place
@@ -31,6 +31,6 @@ begin
         end if;
         v_query := pg_catalog.concat(v_query, v_token);
     end loop;
-    return pg_catalog.regexp_replace(v_query, ';\s*$', '');
+    return pg_catalog.regexp_replace(v_query, e';\\s*$', '');
 end
 $$;

@@ -1,5 +1,8 @@
 -- Returns an expression for the data of one row (i_new or i_old), without the ignored columns. Locks nothing.
-create or replace function pgq.data_code(i_table regclass, i_format text, i_row text, i_ignored text[])
+drop function if exists pgq.data_code(regclass, text, text, text[]); -- an older installation's
+create or replace function pgq.data_code(
+    i_table regclass, i_format text, i_row text, i_ignored text[], i_exact boolean
+)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pgq, pg_temp as $$
@@ -11,7 +14,7 @@ begin
         select from pg_catalog.pg_attribute as a
         where
             a.attrelid = i_table and a.attnum > 0 and not a.attisdropped
-            and pgq.column_kind(a.attname, a.atttypid) not like 'n%'
+            and (pgq.column_kind(a.attname, a.atttypid) not like 'n%' or i_exact and a.atttypid = 1184)
     ) then
         return pg_catalog.format('pg_catalog.row_to_json(%s)::pg_catalog.text', i_row);
     end if;
@@ -26,7 +29,7 @@ begin
                         when 'url' then pgq.url_encode(c.attname)
                     end
                 ), '')),
-                pgq.value_code(i_format, pg_catalog.format('(%s).%I', i_row, c.attname), c.atttypid)
+                pgq.value_code(i_format, f.o_field, f.o_type)
             ) order by c.attnum
         ))
     into v_names, v_values
@@ -40,7 +43,8 @@ begin
         where
             a.attrelid = i_table and a.attnum > 0 and not a.attisdropped
             and a.attname <> all(coalesce(i_ignored, '{}'))
-    ) as c;
+    ) as c
+    cross join lateral pgq.exact_field(i_format, pg_catalog.format('(%s).%I', i_row, c.attname), c.atttypid, i_exact) as f;
     return case i_format
         when 'json' then pg_catalog.format('pg_catalog.concat(''{'', %s, ''}'')', coalesce(v_values, 'null'))
         when 'url' then coalesce(v_values, '''''')
@@ -65,27 +69,30 @@ set search_path = pg_catalog, pgq, pg_temp as $$
                     'case when %s then pg_catalog.concat(%L, coalesce(pg_catalog.quote_literal(%s), ''NULL'')) end',
                     pgq.differs_code(a.attname, a.atttypid, i_exact),
                     ',' || pg_catalog.quote_ident(a.attname) || '=',
-                    pgq.text_code(pg_catalog.format('(i_new).%I', a.attname), a.atttypid)
+                    pgq.text_code(f.o_field, f.o_type)
                 ) order by a.attnum))
             )
         end
     from pg_catalog.pg_attribute as a
+    cross join lateral pgq.exact_field('sql', pg_catalog.format('(i_new).%I', a.attname), a.atttypid, i_exact) as f
     where
         a.attrelid = i_table and a.attnum > 0 and not a.attisdropped and a.attname <> all(coalesce(i_ignored, '{}'));
 $$;
 
 -- Returns an expression for the key of the old row as sqltriga writes it. Locks nothing.
-create or replace function pgq.key_code(i_table regclass, i_key text[])
+drop function if exists pgq.key_code(regclass, text[]); -- an older installation's
+create or replace function pgq.key_code(i_table regclass, i_key text[], i_exact boolean)
 returns text
 language sql stable
 set search_path = pg_catalog, pgq, pg_temp as $$
     select pg_catalog.string_agg(pg_catalog.format(
         'pg_catalog.concat(%L, pg_catalog.quote_literal(%s))', pg_catalog.quote_ident(a.attname) || '=',
-        pgq.text_code(pg_catalog.format('(i_old).%I', a.attname), a.atttypid)
+        pgq.text_code(f.o_field, f.o_type)
     ), ' operator(pg_catalog.||) '' and '' operator(pg_catalog.||) ' order by a.attnum)
     from pg_catalog.pg_attribute as a
+    cross join lateral pgq.exact_field('sql', pg_catalog.format('(i_old).%I', a.attname), a.atttypid, i_exact) as f
     where a.attrelid = i_table and a.attnum > 0 and not a.attisdropped and a.attname = any(i_key);
 $$;
-revoke execute on function pgq.data_code(regclass, text, text, text[]) from public;
+revoke execute on function pgq.data_code(regclass, text, text, text[], boolean) from public;
 revoke execute on function pgq.set_code(regclass, text[], boolean) from public;
-revoke execute on function pgq.key_code(regclass, text[]) from public;
+revoke execute on function pgq.key_code(regclass, text[], boolean) from public;

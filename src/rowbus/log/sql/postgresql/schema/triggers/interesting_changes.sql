@@ -22,7 +22,7 @@ begin
             perform pgq.refuse_key_change(i_format, pgq.row_table(i_new), i_args);
         elsif i_ignored is null then
             continue;
-        elsif v_name operator(pg_catalog.=) any(i_ignored) or v_name operator(pg_catalog.~~) '\_pgq\_ev\_%' then
+        elsif v_name operator(pg_catalog.=) any(i_ignored) or v_name operator(pg_catalog.~~) e'\\_pgq\\_ev\\_%' then
             v_passed := true;
         elsif i_format operator(pg_catalog.=) 'sql' then
             v_found := true;

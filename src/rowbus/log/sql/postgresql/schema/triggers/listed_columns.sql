@@ -7,7 +7,8 @@ return (
     select pg_catalog.array_agg(n.name)
     from unnest(i_names) as n (name)
     where i_list ~ pg_catalog.concat(
-        '(^|[,\s])', pg_catalog.regexp_replace(n.name, '[][()|^$.*+?{}\\]', '\\\&', 'g'), '($|[,\s])'
+        e'(^|[,\\s])', pg_catalog.regexp_replace(n.name, e'[][()|^$.*+?{}\\\\]', e'\\\\\\&', 'g'),
+        e'($|[,\\s])'
     )
 );
 

@@ -84,7 +84,7 @@ begin
         select p.oid::regprocedure
         from pg_catalog.pg_proc as p
         where
-            p.pronamespace = 'pgq'::regnamespace and p.proname ~ '^captured_\d+_[0-9a-f]{12}$'
+            p.pronamespace = 'pgq'::regnamespace and p.proname ~ '^captured_[0-9]+_[0-9a-f]{12}$'
             and not exists (select from pgq.capture_code as k where k.cc_function = p.proname)
     loop
         execute pg_catalog.format('drop function %s', v_function);

@@ -1,8 +1,22 @@
--- Makes the event of a row trigger from its arguments, for any table: returns ev_type, ev_data and ev_extra1 … 4, or
+-- Makes the event of a row trigger, for any table: an exact one with settings of its own. Locks nothing.
+create or replace function pgq.row_event(
+    i_format text, i_op text, i_when text, i_new anyelement, i_old anyelement, i_args text[], i_table text[]
+)
+returns text[]
+language plpgsql volatile as $$
+begin
+    return case
+        when pgq.is_exact(i_args) then pgq.settled_event(i_format, i_op, i_when, i_new, i_old, i_args, i_table)
+        else pgq.general_event(i_format, i_op, i_when, i_new, i_old, i_args, i_table)
+    end;
+end
+$$;
+
+-- Makes the event of a row trigger from its arguments: returns ev_type, ev_data and ev_extra1 … 4, or
 -- NULL when the change is to be passed over. An exact capture writes the update of a key as two: those of a DELETE, then
 -- those of an INSERT. Raises PgQ's errors in PgQ's order. Locks nothing.
 -- Invariant: what the planner found out about the table is in one plan with the table's name (see row_table).
-create or replace function pgq.row_event(
+create or replace function pgq.general_event(
     i_format text, i_op text, i_when text, i_new anyelement, i_old anyelement, i_args text[], i_table text[]
 )
 returns text[]
@@ -33,9 +47,6 @@ declare
     v_changed pg_catalog.text[];
     v_event pg_catalog.text[];
 begin
-    if v_exact and not pgq.has_plain_settings() then
-        return pgq.settled_event(i_format, i_op, i_when, i_new, i_old, i_args, i_table);
-    end if;
     v_key := coalesce(v_options.o_key, v_key);
     perform pgq.check_trigger(i_op, i_when, i_args, v_options, v_key, v_names, i_table);
     v_listed := array(
@@ -44,7 +55,7 @@ begin
             when v_exact then pgq.key_columns(v_options.o_key, v_key, v_names)
             else pgq.listed_columns(v_key, v_names)
         end) as l (name)
-        where l.name operator(pg_catalog.!~~) '\_pgq\_ev\_%'
+        where l.name operator(pg_catalog.!~~) e'\\_pgq\\_ev\\_%'
     );
     v_ignored := case
         when v_options.o_ignored is not null then coalesce(pgq.listed_columns(v_options.o_ignored, v_names), '{}')
@@ -53,8 +64,8 @@ begin
     if v_exact and i_op operator(pg_catalog.=) 'UPDATE' then
         v_compared := pg_catalog.array_fill('nt'::pg_catalog.text, array[pg_catalog.cardinality(v_kinds)]);
         if pgq.changed_columns(i_new, i_old, v_names, v_compared, v_listed) operator(pg_catalog.<>) '{}' then
-            return pgq.row_event(i_format, 'DELETE', i_when, i_old, i_old, i_args, i_table)
-                operator(pg_catalog.||) pgq.row_event(i_format, 'INSERT', i_when, i_new, i_new, i_args, i_table);
+            return pgq.general_event(i_format, 'DELETE', i_when, i_old, i_old, i_args, i_table)
+                operator(pg_catalog.||) pgq.general_event(i_format, 'INSERT', i_when, i_new, i_new, i_args, i_table);
         end if;
     end if;
     if i_op operator(pg_catalog.=) 'UPDATE' then

@@ -5,7 +5,7 @@ returns text
 language sql stable
 return (
     select pg_catalog.md5(pg_catalog.concat_ws(
-        e'\n', 3, n.nspname, c.relname, pgq.table_key(i_table), pgq.index_key(i_table),
+        e'\n', 4, n.nspname, c.relname, pgq.table_key(i_table), pgq.index_key(i_table),
         (
             select pg_catalog.string_agg(pg_catalog.concat_ws(' ', a.attname, a.atttypid, a.attgenerated), ', ' order by a.attnum)
             from pg_catalog.pg_attribute as a

@@ -1,15 +1,16 @@
 -- Returns a text encoded for an url as logutriga does: a byte that is not a letter, a digit or one of "_.-" as %xx in
--- lower case, a space as a plus.
+-- lower case, a space as a plus. A collation that takes different texts for one knows no patterns: it is left out.
 create or replace function pgq.url_encode(i_text text)
 returns text
 language plpgsql stable strict as $$
 declare
-    v_text pg_catalog.text;
+    v_given pg_catalog.text collate pg_catalog."C" := i_text;
+    v_text pg_catalog.text collate pg_catalog."C";
 begin
-    if i_text operator(pg_catalog.!~) '[^A-Za-z0-9_.-]' then
+    if v_given operator(pg_catalog.!~) '[^A-Za-z0-9_.-]' then
         return i_text;
     end if;
-    v_text := pg_catalog.translate(pg_catalog.replace(pg_catalog.replace(i_text, '%', '%25'), '+', '%2b'), ' ', '+');
+    v_text := pg_catalog.translate(pg_catalog.replace(pg_catalog.replace(v_given, '%', '%25'), '+', '%2b'), ' ', '+');
     v_text := pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(v_text, '"', '%22'), '''', '%27'), ':', '%3a'), ',', '%2c'), '/', '%2f');
     v_text := pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(v_text, '=', '%3d'), '&', '%26'), '@', '%40'), ';', '%3b'), '(', '%28');
     v_text := pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(v_text, ')', '%29'), '[', '%5b'), ']', '%5d'), '{', '%7b'), '}', '%7d');
@@ -25,11 +26,11 @@ begin
                 when m.found[2] is not null then pg_catalog.translate(m.found[2], ' ', '+')
                 else pg_catalog.regexp_replace(pg_catalog.encode(pg_catalog.convert_to(
                     m.found[3], pg_catalog.getdatabaseencoding()
-                ), 'hex'), '(..)', '%\1', 'g')
+                ), 'hex'), '(..)', e'%\\1', 'g')
             end, '' order by m.place
         )
         from pg_catalog.regexp_matches(
-            i_text, '([A-Za-z0-9_.-]+)|( +)|([^A-Za-z0-9_. -]+)', 'g'
+            v_given, '([A-Za-z0-9_.-]+)|( +)|([^A-Za-z0-9_. -]+)', 'g'
         ) with ordinality as m (found, place)
     );
 end

@@ -7,6 +7,7 @@ select
     concat(
         set_config('timezone', 'UTC', true),
         set_config('datestyle', 'ISO', true),
+        set_config('lc_monetary', 'C', true),
         set_config('intervalstyle', 'postgres', true),
         set_config('extra_float_digits', '1', true)
     ) as settings
