@@ -27,6 +27,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, RowbusError
 from rowbus.spark.log_source.hold import LogHold
 from rowbus.spark.log_source.offset import VERSION, offsets_from_json
+from rowbus.spark.log_source.positions import stranger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -117,17 +118,27 @@ def release_committed(checkpoint: str | Path, *, consumer: str, dsn: str | None 
     """Move a consumer of logs up to the newest committed batch of a checkpoint; return that batch's end, a tick by log.
 
     A registration that is there already, or further, or gone, stays. Safe at any time, also while the query runs.
-    Raises ConfigurationError for a folder without a checkpoint, StorageError.
+    Raises ConfigurationError for a folder without a checkpoint, DataLossError for a log that is not the one that the
+    checkpoint has read, StorageError.
     """
     committed = read_committed(checkpoint)
     if committed is None:
         return {}
-    positions: dict[str, int] = {}
+    positions: Offsets = {}
     for offset in committed.offsets:
         if offset.get("v") == VERSION:
-            positions |= {log: at.at.tick for log, at in offsets_from_json(offset).items()}
-    release(positions, consumer=consumer, dsn=dsn)
-    return positions
+            positions |= offsets_from_json(offset)
+    _refuse_strangers(positions, consumer, dsn)
+    ends = {log: offset.at.tick for log, offset in positions.items()}
+    release(ends, consumer=consumer, dsn=dsn)
+    return ends
+
+
+def _refuse_strangers(positions: Offsets, consumer: str, dsn: str | None) -> None:
+    with Database(resolve_dsn(dsn), application_name=APPLICATION).session() as session:
+        for log, offset in positions.items():
+            if strange := stranger(session.run, log, offset.at, consumer):
+                raise strange
 
 
 def release(positions: dict[str, int], *, consumer: str, dsn: str | None = None) -> None:
