@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
@@ -30,8 +31,9 @@ from rowbus.spark.log_source.offset import VERSION, offsets_from_json
 from rowbus.spark.log_source.positions import stranger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable
 
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
         QueryProgressEvent,
@@ -196,6 +198,18 @@ class ReleaseListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - as above
         """Do nothing."""
+
+
+@contextmanager
+def releasing(spark: SparkSession, consumer: str, dsn: str | None, *, query: str) -> Generator[None]:
+    """Release the events of a query's batches for as long as the block lasts."""
+    listener = ReleaseListener(consumer, dsn, query=query)
+    spark.streams.addListener(listener)
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # where Spark's Java process has ended, that is to be told
+            spark.streams.removeListener(listener)
 
 
 def release_progress(ends: list[str | None], consumer: str, dsn: str | None) -> None:
