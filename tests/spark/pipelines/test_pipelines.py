@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,6 +29,7 @@ from rowbus.spark.pipelines import (
     replicate,
 )
 from rowbus.spark.pipelines.event_replay import Choice, read_archive
+from rowbus.spark.pipelines.query_run import Progress, Stop
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.spark.pipelines.shop import Shop
 from tests.spark.pipelines.test_replica import FILL
@@ -93,6 +97,53 @@ def test_an_archive_has_each_event_once_run_after_run_and_holds_back_nothing(
         *(file.name for file in committed),
         f"_{leftover.name}",
     }
+
+
+def test_a_query_that_follows_goes_on_when_its_workers_and_sessions_are_killed(
+    spark: SparkSession, shop: Shop, spark_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop, appended = Stop(), [3]
+
+    def watch(progress: Progress) -> None:
+        if progress.events == appended[0] == 6:
+            stop()
+        elif progress.events == appended[0]:
+            shop.connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'rowbus spark%'"
+            )
+            kill_workers(spark)
+            append(shop, range(3, 6))
+            appended[0] = 6
+
+    append(shop, range(3))
+    archive(spark, "changes", spark_folder / "archive", dsn=shop.dsn, follow=True, watch=watch, stop=stop)
+    assert ids(spark, spark_folder / "archive") == written(shop)
+    assert "begins again" in caplog.text
+
+
+def kill_workers(spark: SparkSession) -> None:
+    """Kill the processes of Python's that Spark has begun."""
+    java: Any = spark.sparkContext._gateway
+    descendants = {java.proc.pid}
+    for _generation in range(3):
+        descendants |= {pid for pid, parent in parents().items() if parent in descendants}
+    for pid in descendants:
+        if b"pyspark" in command(pid) and b"java" not in command(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def parents() -> dict[int, int]:
+    found = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            found[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
+    return found
+
+
+def command(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def test_a_parquet_archive_is_not_compacted_and_the_error_says_what_to_do(tmp_path: Path) -> None:

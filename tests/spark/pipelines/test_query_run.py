@@ -1,26 +1,47 @@
-"""A run of a query says how far it is, from what Spark reports."""
+"""A run of a query says how far it is, and begins again after faults that pass, from what Spark reports."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, cast
 
-from rowbus.spark.pipelines.query_run import Progress, run
+import pytest
+
+from rowbus import errors
+from rowbus.errors import ConfigurationError, ConsumerBusyError, RowbusError, StorageError
+from rowbus.spark.pipelines import policy
+from rowbus.spark.pipelines.policy import JAVA_ENDED, TRIES, explain, pause_before
+from rowbus.spark.pipelines.query_run import Progress, Stop, keep_running
+from tests.fixtures.every import every
 from tests.spark.observation.reports import BATCH, report
+
+LOST = (
+    "Traceback…\nrowbus.errors.ConnectionLostError: Could not read: terminating connection\n\tat org.apache"
+)
 
 
 class Query:
-    """A query of Spark's that ends at the second look, having reported these batches."""
+    """A query of Spark's that ends at the second look, having reported these batches, or fails there."""
 
-    def __init__(self, *reports: dict[str, Any]) -> None:
+    def __init__(self, *reports: dict[str, Any], fails: Exception | None = None) -> None:
         self.recentProgress = reports
         self._looks = 0
+        self._fails = fails
 
     def awaitTermination(self, _timeout: float) -> bool:  # noqa: N802 - Spark's name
         self._looks += 1
+        if self._looks > 1 and self._fails:
+            raise self._fails
         return self._looks > 1
 
     def stop(self) -> None: ...
+
+
+def beginning(*queries: Query) -> Callable[[], Any]:
+    """Give what begins one query after the other."""
+    following = iter(queries)
+    return lambda: cast("Any", next(following))
 
 
 def test_progress_counts_and_says_how_far_the_log_is_ahead() -> None:
@@ -28,9 +49,85 @@ def test_progress_counts_and_says_how_far_the_log_is_ahead() -> None:
     texts = source | {name: json.dumps(source[name]) for name in ("endOffset", "latestOffset")}
     told: list[Progress] = []
 
-    done = run(
-        cast("Any", Query(report(), report() | {"batchId": BATCH + 1, "sources": [texts]})), watch=told.append
-    )
+    query = Query(report(), report() | {"batchId": BATCH + 1, "sources": [texts]})
+    done = keep_running(beginning(query), watch=told.append)
 
     assert done == Progress(2, 80, ticks_behind=2, seconds_behind=4.0, ends={"orders": 20})
     assert told == [done, done]
+
+
+def test_a_query_begins_again_after_faults_that_pass_and_counts_each_batch_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(policy, "FIRST_PAUSE", 0.0)
+    lost = Exception(LOST)
+    # One attempt more than may fail in a row, and each comes to a batch.
+    crashing = [
+        Query(report() | {"batchId": batch}, fails=Exception("crashed")) for batch in range(TRIES + 1)
+    ]
+    endless = [Query(fails=lost) for _ in range(3 * TRIES)]
+    assert keep_running(beginning(*crashing, *endless, Query(report()))).batches == len(crashing) + 1
+
+    with pytest.raises(StorageError, match="crashed"):
+        keep_running(beginning(*[Query(fails=Exception("crashed")) for _ in range(TRIES + 1)]))
+    with pytest.raises(ConfigurationError, match="no"):
+        keep_running(beginning(Query(fails=Exception("rowbus.errors.ConfigurationError: no"))))
+
+
+def test_a_stop_ends_the_wait_for_the_next_attempt() -> None:
+    stop = Stop()
+
+    def begin() -> Any:  # noqa: ANN401 - a query of Spark's
+        stop()
+        raise Exception(LOST)  # noqa: TRY002 - as Spark's are for us
+
+    assert keep_running(begin, stop=stop) == Progress(0, 0)
+
+
+def named(name: str, message: str) -> Exception:
+    kind: type[Exception] = type(name, (Exception,), {})
+    return kind(message)
+
+
+@every(
+    "error, kind, again, last",
+    [
+        (Exception(LOST), errors.ConnectionLostError, 1, None),
+        (
+            Exception("rowbus.errors.TransactionConflictError: 40001"),
+            errors.TransactionConflictError,
+            1,
+            None,
+        ),
+        (Exception("Python worker failed to connect back."), StorageError, 1, TRIES),
+        (Exception("Python worker exited unexpectedly (crashed)"), StorageError, 1, TRIES),
+        (Exception("rowbus.errors.StorageError: disk full"), StorageError, 1, TRIES),
+        (Exception("rowbus.errors.ConsumerBusyError: Another query"), ConsumerBusyError, 2, TRIES),
+        (Exception("rowbus.errors.DataLossError: tick 3"), errors.DataLossError, None, None),
+        (Exception("rowbus.errors.LogNotFoundError: no log"), errors.LogNotFoundError, None, None),
+        (Exception("rowbus.errors.PermissionDeniedError: no"), errors.PermissionDeniedError, None, None),
+        (named("AnalysisException", "no column\nat"), ConfigurationError, None, None),
+        (named("Py4JNetworkError", "Answer from Java side is empty"), StorageError, None, None),
+        (named("Py4JError", "An error occurred while calling o59.isActive"), StorageError, None, None),
+        (ConnectionRefusedError(111, "Connection refused"), StorageError, None, None),
+    ],
+)
+def test_each_failure_is_begun_again_as_long_as_it_may_pass(
+    error: Exception, kind: type[RowbusError], again: int | None, last: int | None
+) -> None:
+    found = explain(error)
+    assert type(found) is kind
+    failures = [number for number in range(1, 40) if pause_before(found, number) is not None]
+    assert failures == ([] if again is None else list(range(again, (last or 39) + 1)))
+
+
+@every(
+    "error",
+    [
+        named("Py4JNetworkError", "An error occurred while trying to connect to the Java server"),
+        named("Py4JError", "An error occurred while calling o59.awaitTermination\n"),
+        ConnectionResetError(104, "Connection reset by peer"),
+    ],
+)
+def test_the_end_of_java_is_said_in_one_sentence(error: Exception) -> None:
+    assert str(explain(error)) == JAVA_ENDED

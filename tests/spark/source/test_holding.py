@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
@@ -13,12 +15,15 @@ from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import Query as Text
 from rowbus.errors import ConsumerBusyError, DataLossError
 from rowbus.spark.log_source.hold import LogHold
+from rowbus.spark.log_source.readers import LogBatchReader
+from rowbus.spark.pipelines.release import release_committed
 from tests.log.orders import Orders
 from tests.log.queue_q import Connect
 from tests.spark.source.conftest import Streams
-from tests.spark.source.reading import Query, as_spark, between, datas
+from tests.spark.source.reading import Offset, Query, as_spark, between, datas
 
 PADDING = "x" * 600
+Batches = Callable[..., LogBatchReader]
 
 
 def position(orders: Orders, consumer: str = "spark") -> int | None:
@@ -205,6 +210,68 @@ def test_a_log_that_was_made_anew_is_a_loss(orders: Orders, stream: Streams) -> 
         Query(failing, query.at).batch()
     failing.stop()
     assert datas(Query(stream(failOnDataLoss="false"), query.at).batch() or []) == ["c", "d", "e"]
+
+
+def restore(orders: Orders, tick: int) -> None:
+    """Have the log be as it was at a tick, as a restored database has it."""
+    orders.connection.execute(
+        """
+        delete from pgq.event_template where ev_txid >= (
+            select txid_snapshot_xmax(tick_snapshot) from pgq.tick where tick_id = %(tick)s
+        );
+        delete from pgq.tick where tick_id > %(tick)s;
+        update pgq.subscription set sub_last_tick = least(sub_last_tick, %(tick)s);
+        select setval(queue_tick_seq, %(tick)s) from pgq.queue;
+        """.replace("%(tick)s", str(tick))
+    )
+
+
+def same_snapshot(orders: Orders, tick: Offset) -> None:
+    orders.connection.execute(
+        "update pgq.tick set tick_snapshot = %s where tick_id = %s", [tick["snap"], tick["tick"]]
+    )
+
+
+@pytest.mark.parametrize("ticks", [0, 1, 3])
+def test_a_restored_database_is_another_history_however_far_it_has_come(
+    orders: Orders, stream: Streams, batch: Batches, ticks: int, tmp_path: Path
+) -> None:
+    query = Query(stream())
+    query.batch()
+    kept = orders.deliver("kept")
+    query.batch()
+    before = query.at
+    orders.deliver("ghost")
+    query.batch()
+    query.reader.stop()
+    restore(orders, kept)
+    for number in range(ticks):
+        orders.deliver(f"new {number}")
+    if ticks == 1:
+        same_snapshot(orders, query.at["orders"])  # then its time tells
+
+    failing = stream()
+    with pytest.raises(DataLossError, match=r"is not the one that spark has read.*restored"):
+        Query(failing, query.at).batch()
+    failing.stop()
+    with pytest.raises(DataLossError, match="restored") as caught:
+        between(stream(consumer="other"), before, query.at)
+    assert caught.value.tick == query.at["orders"]["tick"]
+    with pytest.raises(DataLossError, match="restored"):
+        batch(startingOffsets=json.dumps(query.at)).partitions()
+    checkpoint(tmp_path, query.at)
+    with pytest.raises(DataLossError, match="restored"):
+        release_committed(tmp_path, consumer="spark", dsn=orders.dsn)
+    assert (position(orders) or 0) <= kept
+    rows = Query(stream(failOnDataLoss="false"), query.at).batch() or []
+    assert datas(rows)[0] == "kept"
+
+
+def checkpoint(folder: Path, end: Offset) -> None:
+    """Write what Spark writes of a batch that is committed."""
+    for name, text in (("offsets", f"v1\n{{}}\n{json.dumps(end)}"), ("commits", "v1\n{}")):
+        (folder / name).mkdir()
+        (folder / name / "0").write_text(text)
 
 
 def test_a_table_emptied_after_planning_is_a_loss_not_a_gap(orders: Orders, stream: Streams) -> None:

@@ -156,7 +156,8 @@ def start_spark(name: str, *, cores: str, memory: str, metrics: str | None = Non
     settings = {"spark.driver.memory": memory}
     if not logging.getLogger("rowbus.cli").isEnabledFor(logging.DEBUG):
         settings["spark.log.level"] = "OFF"  # ninety lines to say what our error says in one; -v shows them
-    spark = session(f"rowbus spark {name}", master=f"local[{cores}]", **settings)
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # as above, where Java has ended
+    spark = session(f"rowbus spark {name}", master=f"local[{cores},4]", **settings)
     if url := observe(spark, metrics=metrics).url:
         tell(f"Metrics and health are at {url}")
     return spark

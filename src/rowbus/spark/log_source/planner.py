@@ -14,6 +14,7 @@ from rowbus.errors import DataLossError, StorageError
 from rowbus.log.consumers.table import log_not_found
 from rowbus.spark.log_source.decisions import SMALL, BlockRange, TableSample, clip, shorten, split
 from rowbus.spark.log_source.offset import LogOffset, Segment, TickSteps, segments, tick_steps
+from rowbus.spark.log_source.positions import stranger
 from rowbus.spark.log_source.read import LogPartition, TickSpan
 from rowbus.spark.log_source.snapshot_range import (
     SnapshotRange,
@@ -64,6 +65,8 @@ class LogPlanner:
     def partitions(self, log: str, start: LogOffset, end: LogOffset, owner: int | None) -> list[LogPartition]:
         """Plan the partitions between two offsets of a log. Raises DataLossError unless all of it is retained."""
         start = self.retained(log, start)
+        if self._options["failOnDataLoss"] and (strange := self._stranger(log, end)):
+            raise strange
         planned: list[LogPartition] = []
         if start.at.snapshot.xmax > end.at.snapshot.xmax:  # all of it was lost, and failOnDataLoss is off
             return planned
@@ -83,20 +86,16 @@ class LogPlanner:
 
     def retained(self, log: str, offset: LogOffset) -> LogOffset:
         """Return an offset if all events after it are retained; else raise, or return the oldest, by failOnDataLoss."""
-        if self.is_retained(log, offset):
+        self._await(log, offset.at)
+        lost = self._stranger(log, offset)
+        if lost is None and self.is_retained(log, offset):
             return offset
         oldest = self.state(log).oldest
         if self._options["failOnDataLoss"] or oldest is None:
-            raise self._lost(log, offset)
+            raise lost or self._lost(log, offset)
         if (log, offset) not in self._told:
             self._told.add((log, offset))
-            logger.warning(
-                "Log %s: about %s events were lost, those from tick %s to %s; going on with the oldest there are",
-                log,
-                max(oldest.seq - offset.at.seq, 0),
-                offset.at.tick,
-                oldest.tick,
-            )
+            logger.warning("%s", lost or _left_out(log, offset.at, oldest))
         return LogOffset(oldest)
 
     def measure(self, span: TickSpan) -> list[TableRange]:
@@ -122,7 +121,7 @@ class LogPlanner:
         """Return whether all events after an offset are retained."""
         row = self._control.run(find_tick(log, offset.at.tick))
         state = self.state(log)
-        if not state.knows(offset.at) or not state.retains(offset.at, row):
+        if not state.retains(offset.at, row):
             return False
         return offset.cut is None or self._is_intact(offset.cut.place, state)
 
@@ -134,6 +133,15 @@ class LogPlanner:
         if not self.is_retained(log, offset):
             raise self._lost(log, offset)
 
+    def _stranger(self, log: str, offset: LogOffset) -> DataLossError | None:
+        """Return the error for an offset that is of another history than the log's; None for one of its own."""
+        consumer = self._settings.consumer or "this query"
+        for at in (offset.at, offset.cut.to) if offset.cut else (offset.at,):
+            self._await(log, at)
+            if strange := stranger(self._control.run, log, at, consumer):
+                return strange
+        return None
+
     def _lost(self, log: str, offset: LogOffset) -> DataLossError:
         """Return the error for an offset whose events are not retained any more."""
         state = self.state(log)
@@ -141,8 +149,8 @@ class LogPlanner:
         consumer = self._settings.consumer or ""
         return DataLossError(
             f"What {consumer or 'this query'} had yet to read of log {log}, from tick {offset.at.tick} on, is not all "
-            f"retained: the oldest tick is {oldest}. The consumer's registration was removed or moved, or the log was "
-            "made anew. Go on with the oldest events there are by failOnDataLoss=false, or take a new checkpoint.",
+            f"retained: the oldest tick is {oldest}. The consumer's registration was removed or moved. "
+            "Go on with the oldest events there are by failOnDataLoss=false, or take a new checkpoint.",
             log=log,
             consumer=consumer,
             tick=offset.at.tick,
@@ -218,12 +226,19 @@ class LogPlanner:
         if self._options["readDsn"] is None:
             return
         deadline = time.monotonic() + self._options["replicaTimeoutMs"] / 1000
-        while self._control.run(find_tick(log, end.tick)) is None and self.state(log).newest != end:
+        while (newest := self.state(log).newest) is None or newest.tick < end.tick:
             if time.monotonic() > deadline:
                 raise StorageError(
                     f"The replica (readDsn) does not have tick {end.tick} of log {log} yet: it is behind by more than "
-                    "replicaTimeoutMs.",
+                    "replicaTimeoutMs, or the database was restored to a time before.",
                     sqlstate=None,
                     transient=True,
                 )
             time.sleep(0.05)
+
+
+def _left_out(log: str, at: TickPosition, oldest: TickPosition) -> str:
+    return (
+        f"Log {log}: about {max(oldest.seq - at.seq, 0)} events were lost, those from tick {at.tick} to {oldest.tick}; "
+        "going on with the oldest there are"
+    )

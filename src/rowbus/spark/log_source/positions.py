@@ -8,13 +8,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from rowbus.errors import ConfigurationError, LogNotFoundError, LostPositionError
+from rowbus.errors import ConfigurationError, DataLossError, LogNotFoundError, LostPositionError
 from rowbus.log.consumers.table import log_not_found
 from rowbus.spark.log_source.offset import LogOffset, offset_from_json
 from rowbus.spark.log_source.snapshot_range import find_tick, find_tick_at, list_logs
 
 if TYPE_CHECKING:
     from rowbus.spark.log_source.control import Control
+    from rowbus.spark.log_source.hold import Run
     from rowbus.spark.log_source.offset import TickPosition
     from rowbus.spark.log_source.options import LogSettings, Wanted
     from rowbus.spark.log_source.snapshot_range import RetainedLog
@@ -49,6 +50,29 @@ def find_offset(control: Control, state: RetainedLog, wanted: Wanted, committed:
     if where in {"committed", "latest"} and committed is not None:
         return LogOffset(_at_tick(control, state, committed))
     return LogOffset(newest(state) if where == "latest" else oldest(state))
+
+
+def stranger(control: Run, log: str, at: TickPosition, consumer: str) -> DataLossError | None:
+    """Return the error for a tick that is of another history than the log's; None for one of its own."""
+    row = control(find_tick(log, at.tick))
+    found = control(list_logs([log]))
+    if not found or found[0].has_made(at, row):
+        return None
+    oldest, last = found[0].oldest, found[0].newest
+    here = (
+        f"tick {row.tick} here is of {row.ts}"
+        if row
+        else f"the newest tick here is {last.tick if last else None}"
+    )
+    return DataLossError(
+        f"Log {log} is not the one that {consumer} has read: that had tick {at.tick} at {at.ts}, and {here}. The "
+        "database was restored, or the log made anew. Restore the checkpoint of that moment, too, or take a new one "
+        "and write anew what was written; with failOnDataLoss=false a query goes on with the oldest events there are.",
+        log=log,
+        consumer=consumer,
+        tick=at.tick,
+        oldest=oldest.tick if oldest else None,
+    )
 
 
 def newest(state: RetainedLog) -> TickPosition:

@@ -87,9 +87,17 @@ class RetainedLog(NamedTuple):
             return True
         return self.oldest is not None and begin.snapshot.xmin >= self.oldest.snapshot.xmin
 
-    def knows(self, begin: TickPosition) -> bool:
-        """Return whether a position can be of this log: not later than its newest tick."""
-        return self.newest is not None and begin.snapshot.xmax <= self.newest.snapshot.xmax
+    def has_made(self, at: TickPosition, row: TickPosition | None) -> bool:
+        """Return whether a tick can be of this log's history; `row` is the tick of that number, if it exists.
+
+        Snapshot and time of a tick never change, numbers only grow, and rotation deletes the oldest. A database that
+        was restored, or a log that was made anew, gives the same numbers to other ticks.
+        """
+        if row is not None:
+            return (row.snap, row.ts) == (at.snap, at.ts)
+        if self.oldest is None or at.tick >= self.oldest.tick:
+            return False
+        return at.snapshot.xmax <= self.oldest.snapshot.xmax
 
 
 def list_logs(logs: Sequence[str], pattern: str | None = None) -> Statement[list[RetainedLog]]:

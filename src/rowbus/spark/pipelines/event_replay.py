@@ -23,7 +23,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.log.archive import BASE64, TEXT
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
-from rowbus.spark.pipelines.query_run import explain
+from rowbus.spark.pipelines.policy import explain
 from rowbus.spark.schema import ensure
 from rowbus.spark.sink.commit import batch
 from rowbus.spark.sink.commit.batch import BatchKey
@@ -110,7 +110,7 @@ def replay(  # noqa: PLR0913 - an argument for each option
             writer.option("dsn", dsn)
         writer.option("txnAppId", key.sink_id).option("txnVersion", str(key.batch_id)).mode("append").save()
     except Exception as error:
-        raise _explained(error) from error
+        raise explain(error) from error
     return ReplayReport(name, count, target, written=True)
 
 
@@ -200,11 +200,3 @@ def _into_queue(events: DataFrame, queue: str) -> DataFrameWriter:
         F.when(~_is_message(), F.col("ev_type")).alias("message_type"),
     )
     return messages.write.format("rowbus").option("deliver", "queue").option("queue", queue)
-
-
-def _explained(error: Exception) -> Exception:
-    from pyspark.errors import AnalysisException, ParseException  # noqa: PLC0415 - only for what went wrong
-
-    if isinstance(error, (AnalysisException, ParseException)) and "rowbus.errors" not in str(error):
-        return ConfigurationError(f"Spark cannot read this: {str(error).splitlines()[0]}")
-    return explain(error)

@@ -27,8 +27,8 @@ from rowbus.spark.lake.tables.writer import (
     followed_tables,
     settled_folder,
 )
-from rowbus.spark.pipelines.query_run import check_listeners, options_of, run, start
-from rowbus.spark.pipelines.release import ReleaseListener, release
+from rowbus.spark.pipelines.query_run import check_listeners, options_of, run
+from rowbus.spark.pipelines.release import release, releasing
 from rowbus.spark.pipelines.replication import COLUMNS
 
 if TYPE_CHECKING:
@@ -100,12 +100,8 @@ def lake(  # noqa: PLR0913 - an argument for each option
     name = f"lake {consumer}"
     events = _events(spark, settings, consumer, read_dsn, max_events_per_batch)
     writer = _merged(events, settings)
-    listener = ReleaseListener(consumer, origin, query=name)
-    spark.streams.addListener(listener)
-    try:
-        done = run(start(writer, follow=follow, name=name), watch=watch, stop=stop)
-    finally:
-        spark.streams.removeListener(listener)
+    with releasing(spark, consumer, origin, query=name):
+        done = run(writer, follow=follow, name=name, watch=watch, stop=stop)
     release(done.ends, consumer=consumer, dsn=origin)
     found = {source: table.path for source, table in followed_tables(settings).items()}
     return LakeReport(found, copied, done.batches, done.events, LakeFolder(folder).versions())

@@ -27,8 +27,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.pipelines.compaction import DELTA_LOG, SINK_LOG
-from rowbus.spark.pipelines.query_run import check_listeners, options_of, run, start
-from rowbus.spark.pipelines.release import ReleaseListener, is_elsewhere, local_folder, release
+from rowbus.spark.pipelines.query_run import check_listeners, options_of, run
+from rowbus.spark.pipelines.release import is_elsewhere, local_folder, release, releasing
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -149,10 +149,9 @@ def archive(  # noqa: PLR0913 - an argument for each option
     with ExitStack() as stack:
         aside = _guard(spark, folder, position, start_over=start_over, stack=stack)
         writer = _writer(_events(spark, asked), form, folder, position)
-        listener = ReleaseListener(consumer, dsn, query=f"archive {consumer}")
-        spark.streams.addListener(listener)
-        stack.callback(spark.streams.removeListener, listener)
-        done = run(start(writer, follow=follow, name=f"archive {consumer}"), watch=watch, stop=stop)
+        name = f"archive {consumer}"
+        stack.enter_context(releasing(spark, consumer, dsn, query=name))
+        done = run(writer, follow=follow, name=name, watch=watch, stop=stop)
     release(done.ends, consumer=consumer, dsn=dsn)
     return ArchiveReport(folder, position, done.batches, done.events, done.ends, aside)
 

@@ -5,17 +5,19 @@ Invariant: a query that was started here has ended when `run` returns or raises.
 
 from __future__ import annotations
 
-import re
+import logging
+import random
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from rowbus import errors
-from rowbus.errors import ConfigurationError, RowbusError, StorageError
+from rowbus.errors import ConfigurationError, RowbusError
+from rowbus.running.backoff import jittered
 from rowbus.running.functions import check_function
 from rowbus.spark.log_source.offset import offsets_from_json
 from rowbus.spark.micro_batch import behind
+from rowbus.spark.pipelines.policy import explain, pause_before
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
 
     from rowbus.spark.log_source.offset import Offsets
 
+INTERVAL: Final = "1 second"  # between two micro-batches
 LOOK: Final = 0.2  # seconds between two looks at a query
-_OURS: Final = re.compile(r"rowbus\.errors\.(\w+): (.*)")
+
+logger = logging.getLogger("rowbus.spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,46 +73,68 @@ def check_listeners(watch: Watch | None, tell: Callable[[str], object] | None = 
         check_function(tell, "tell", "text")
 
 
-def start(writer: DataStreamWriter, *, follow: bool, name: str, trigger: str = "1 second") -> StreamingQuery:
-    """Start a query: until the present end, or with `follow` continuously, at this interval."""
-    writer = writer.trigger(processingTime=trigger) if follow else writer.trigger(availableNow=True)
-    return writer.queryName(name).start()
-
-
-def run(query: StreamingQuery, *, watch: Watch | None = None, stop: Stop | None = None) -> Progress:
-    """Wait until a query has ended, or end it at a stop; return its progress.
+def run(
+    writer: DataStreamWriter, *, follow: bool, name: str, watch: Watch | None = None, stop: Stop | None = None
+) -> Progress:
+    """Run a query until the present end, or with `follow` until a stop, begun again after faults that pass.
 
     Raises the RowbusError that ended it, or a StorageError with Spark's message.
     """
-    seen = _Seen()
+    named = writer.queryName(name)
+    if follow:
+        return keep_running(named.trigger(processingTime=INTERVAL).start, watch=watch, stop=stop)
+    return _run(named.trigger(availableNow=True).start, _Seen(), watch, stop or Stop())
+
+
+def keep_running(
+    begin: Callable[[], StreamingQuery], *, watch: Watch | None = None, stop: Stop | None = None
+) -> Progress:
+    """Begin a query, and begin it again with growing pauses after faults that pass, until it ends or `stop` is called.
+
+    A server that restarts is waited for without end. Another failure ends it when five attempts in a row come to no
+    micro-batch, and at once if it never passes: lost events, what is not there, what was not allowed, Spark's Java
+    process that has ended. Then the error is raised. `begin` starts a query with a checkpoint of its own; `watch` is
+    told of progress.
+    """
+    check_listeners(watch)
+    seen, failures, stop = _Seen(), 0, stop or Stop()
+    while True:
+        batches = seen.progress.batches
+        try:
+            return _run(begin, seen, watch, stop)
+        except RowbusError as error:
+            failures = 1 if seen.progress.batches > batches else failures + 1
+            pause = pause_before(error, failures)
+            if pause is None:
+                raise
+            logger.warning("The query failed, and begins again in %.0f s: %s", pause, error)
+        if stop.event.wait(jittered(pause, random.random)):
+            return seen.progress
+
+
+def _run(begin: Callable[[], StreamingQuery], seen: _Seen, watch: Watch | None, stop: Stop) -> Progress:
     try:
-        while not query.awaitTermination(LOOK):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-            # It raises what ended the query, and takes fractions of a second.
-            if seen.take(query) and watch is not None:
-                watch(seen.progress)
-            if stop is not None and stop.event.is_set():
-                break
+        query = begin()
+        try:
+            _await(query, seen, watch, stop)
+        finally:
+            query.stop()
+            seen.take(query)
     except Exception as error:
         raise explain(error) from error
-    finally:
-        query.stop()
-        seen.take(query)
     if watch is not None:
         watch(seen.progress)
     return seen.progress
 
 
-def explain(error: Exception) -> RowbusError:
-    """Return Rowbus's error from Spark's message of forty lines, if there is one; else its first sentences."""
-    if isinstance(error, RowbusError):
-        return error
-    text = str(error)
-    if found := _OURS.findall(text):
-        name, message = found[-1]
-        kind = getattr(errors, name, StorageError)
-        facts = {"sqlstate": None, "transient": False} if issubclass(kind, StorageError) else {}
-        return kind(message.strip(), **facts)
-    return StorageError(f"Spark failed: {_first_lines(text)}", sqlstate=None, transient=False)
+def _await(query: StreamingQuery, seen: _Seen, watch: Watch | None, stop: Stop) -> None:
+    """Wait for the end of a query, which raises what ended it, or for a stop."""
+    while not query.awaitTermination(LOOK):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        # It takes fractions of a second.
+        if seen.take(query) and watch is not None:
+            watch(seen.progress)
+        if stop.event.is_set():
+            return
 
 
 def options_of(frame: DataStreamReader, options: Mapping[str, str | int | None]) -> None:
@@ -158,10 +184,3 @@ def _offsets(text: Any) -> Offsets:  # noqa: ANN401 - Spark's report
         return offsets_from_json(text)
     except (ConfigurationError, ValueError, TypeError):
         return {}
-
-
-def _first_lines(text: str) -> str:
-    lines = [
-        line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")
-    ]
-    return " ".join(lines[:4])[:600] or "Spark gave no reason."

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
@@ -27,10 +28,12 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, RowbusError
 from rowbus.spark.log_source.hold import LogHold
 from rowbus.spark.log_source.offset import VERSION, offsets_from_json
+from rowbus.spark.log_source.positions import stranger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable
 
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
         QueryProgressEvent,
@@ -117,17 +120,27 @@ def release_committed(checkpoint: str | Path, *, consumer: str, dsn: str | None 
     """Move a consumer of logs up to the newest committed batch of a checkpoint; return that batch's end, a tick by log.
 
     A registration that is there already, or further, or gone, stays. Safe at any time, also while the query runs.
-    Raises ConfigurationError for a folder without a checkpoint, StorageError.
+    Raises ConfigurationError for a folder without a checkpoint, DataLossError for a log that is not the one that the
+    checkpoint has read, StorageError.
     """
     committed = read_committed(checkpoint)
     if committed is None:
         return {}
-    positions: dict[str, int] = {}
+    positions: Offsets = {}
     for offset in committed.offsets:
         if offset.get("v") == VERSION:
-            positions |= {log: at.at.tick for log, at in offsets_from_json(offset).items()}
-    release(positions, consumer=consumer, dsn=dsn)
-    return positions
+            positions |= offsets_from_json(offset)
+    _refuse_strangers(positions, consumer, dsn)
+    ends = {log: offset.at.tick for log, offset in positions.items()}
+    release(ends, consumer=consumer, dsn=dsn)
+    return ends
+
+
+def _refuse_strangers(positions: Offsets, consumer: str, dsn: str | None) -> None:
+    with Database(resolve_dsn(dsn), application_name=APPLICATION).session() as session:
+        for log, offset in positions.items():
+            if strange := stranger(session.run, log, offset.at, consumer):
+                raise strange
 
 
 def release(positions: dict[str, int], *, consumer: str, dsn: str | None = None) -> None:
@@ -185,6 +198,18 @@ class ReleaseListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - as above
         """Do nothing."""
+
+
+@contextmanager
+def releasing(spark: SparkSession, consumer: str, dsn: str | None, *, query: str) -> Generator[None]:
+    """Release the events of a query's batches for as long as the block lasts."""
+    listener = ReleaseListener(consumer, dsn, query=query)
+    spark.streams.addListener(listener)
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # where Spark's Java process has ended, that is to be told
+            spark.streams.removeListener(listener)
 
 
 def release_progress(ends: list[str | None], consumer: str, dsn: str | None) -> None:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.spark.pipelines import replica
-from rowbus.spark.pipelines.query_run import check_listeners, options_of, run, start
-from rowbus.spark.pipelines.release import ReleaseListener, release
+from rowbus.spark.pipelines.query_run import check_listeners, options_of, run
+from rowbus.spark.pipelines.release import release, releasing
 from rowbus.spark.pipelines.replica import ReplicaPlan, copy_tables
 
 if TYPE_CHECKING:
@@ -85,13 +85,9 @@ def replicate(  # noqa: PLR0913 - an argument for each option
     copied = copy_tables(databases[0], databases[1], plan, tell or _say_nothing)
     name = f"replicate {consumer}"
     writer = _changes(spark, log, plan, (origin, read_dsn, place), max_events_per_batch)
-    listener = ReleaseListener(consumer, origin, query=name)
-    spark.streams.addListener(listener)
-    try:
-        query = start(writer.option("checkpointLocation", str(checkpoint)), follow=follow, name=name)
-        done = run(query, watch=watch, stop=stop)
-    finally:
-        spark.streams.removeListener(listener)
+    with releasing(spark, consumer, origin, query=name):
+        writer = writer.option("checkpointLocation", str(checkpoint))
+        done = run(writer, follow=follow, name=name, watch=watch, stop=stop)
     release(done.ends, consumer=consumer, dsn=origin)
     with databases[1].session() as session:
         found = {table.source: table.target for table in session.run(replica.list_replica_tables(consumer))}
