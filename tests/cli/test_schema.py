@@ -34,9 +34,15 @@ TABLES = (
     "Billing.Delayed",
     "Billing.Inbox",
     "Billing.Recurring",
+    "Billing.Limits",
+    "Billing.OrderSaga",
+    "Billing.OrderSaga.History",
+    "Billing_SharedSaga",
+    "ClaimedValues",
 )
 
 SYSTEM = """
+from dataclasses import dataclass
 from datetime import timedelta
 
 import rowbus
@@ -45,9 +51,27 @@ from shop import endpoint as sales
 kept = rowbus.EndpointSettings(deduplicate_for=timedelta(days=1))
 billing = rowbus.Endpoint("Billing", settings=kept)
 
+billing.limit("100/second")
+billing.use(rowbus.ClaimCheck(properties={"Shop.Remind": ["note"]}))
+
 @billing.every(timedelta(hours=1), type="Shop.Remind")
 def remind() -> dict[str, str]:
     return {}
+
+@dataclass
+class Order:
+    order_id: str = ""
+
+class OrderSaga(rowbus.Saga[Order], correlation="order_id", history=True):
+    @rowbus.starts(Order, by=lambda message: message.order_id)
+    async def begin(self, message: Order) -> None: ...
+
+class SharedSaga(rowbus.Saga[Order], correlation="order_id", layout="nservicebus"):
+    @rowbus.starts(Order, by=lambda message: message.order_id)
+    async def begin(self, message: Order) -> None: ...
+
+billing.add(OrderSaga)
+billing.add(SharedSaga)
 """
 
 

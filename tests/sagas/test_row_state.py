@@ -33,8 +33,8 @@ class State:
     total: Decimal = Decimal(0)
 
 
-class AliasState(pydantic.BaseModel):
-    order_id: str = pydantic.Field(default="", alias="orderId")
+class UnwrittenState(pydantic.BaseModel):
+    order_id: str = pydantic.Field(default="", exclude=True)
 
 
 class EmailState(pydantic.BaseModel):
@@ -93,11 +93,11 @@ def test_a_state_that_the_next_message_could_not_read_is_not_written(
 
 
 def test_a_state_that_would_lose_what_it_is_found_by_is_not_written() -> None:
-    definition = defined(AliasState)
+    definition = defined(UnwrittenState)
     with pytest.raises(
-        rowbus.SagaStateError, match=r"has '' in AliasState\.order_id, by which its row is not found"
+        rowbus.SagaStateError, match=r"has '' in UnwrittenState\.order_id, by which its row is not found"
     ):
-        written_state(definition, row("{}"), AliasState(orderId="R1"))
+        written_state(definition, row("{}"), UnwrittenState(order_id="R1"))
 
 
 @every(
@@ -105,7 +105,7 @@ def test_a_state_that_would_lose_what_it_is_found_by_is_not_written() -> None:
     [
         (defined(State), '{"number": "R1"}'),  # renamed without an upgrade; missing altogether
         (defined(State), '{"order_id": "R2"}'),
-        (defined(AliasState), '{"orderId": ""}'),
+        (defined(UnwrittenState), '{"order_id": ""}'),
         (defined(State, upgrade=lambda state: {**state, "order_id": "CHANGED"}), '{"order_id": "R1"}'),
     ],
 )

@@ -20,6 +20,7 @@ Invariant: nothing here drops what may hold messages or events.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from alembic import op
@@ -28,24 +29,23 @@ from sqlalchemy import text
 import rowbus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 _SCHEMAS: Final = frozenset({"pgq", "pgq_coop", "pgq_ext", "pgq_node", "rowbus_spark"})
 
-_SHAPES: Final = (
-    {"id", "expires", "headers", "body", "seq"},  # a queue
-    {"id", "headers", "body", "due"},  # delayed messages
-    {"queueaddress", "endpoint", "topic"},  # subscriptions
-    {"message_key", "accepted"},  # what was processed
-    {"name", "schedule", "next_due", "last_sent"},  # schedules
-    {"id", "destination", "state", "time", "headers", "retry_count"},  # a store of delayed messages
-    {
-        *("id", "correlation", "state", "version", "concurrency"),
-        *("originator", "original_message_id", "began", "changed"),
-    },  # a saga
-)
-"""The columns of Rowbus's tables, and of NServiceBus's, under any name."""
+_COLUMNS = re.compile(r"^ {4}\"?(?!constraint |primary |unique )(\w+)", re.MULTILINE)
 
+
+def _shapes() -> Iterator[set[str]]:
+    """Read the columns of Rowbus's tables, and of NServiceBus's, from the files that create them."""
+    for folder in ("transport", "sagas"):
+        for file in (Path(rowbus.__file__).parent / folder).glob("**/sql/postgresql/create*.sql"):
+            _, made, columns = file.read_text().partition("create table if not exists")
+            if made:
+                yield {name.lower() for name in _COLUMNS.findall(columns.partition("\n)")[0])}
+
+
+_SHAPES: Final = tuple(_shapes())
 _COLON = re.compile(r":")
 
 
@@ -63,8 +63,9 @@ def include_object(
     """
     if type_ != "table" or not reflected or compare_to is not None:
         return True
-    columns = {str(column.name).lower() for column in object.columns} - {"bodystring"}
-    return columns not in _SHAPES and object.schema not in _SCHEMAS
+    columns = {str(column.name).lower() for column in object.columns}
+    own = {name for name in columns if name != "bodystring" and not name.startswith("correlation_")}
+    return own not in _SHAPES and object.schema not in _SCHEMAS
 
 
 def include_name(name: str | None, type_: str, _parents: object = None) -> bool:

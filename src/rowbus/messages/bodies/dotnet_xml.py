@@ -9,6 +9,7 @@ Invariant: a body is data; a document type declaration is refused, so no entity 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Final
@@ -19,11 +20,13 @@ from xml.sax.saxutils import escape, quoteattr
 import msgspec
 from msgspec import inspect
 
-from rowbus.messages.bodies.fit import Fit
-from rowbus.messages.bodies.json_bodies import NAMES, refuse_unreadable
+from rowbus.messages.bodies.fit import Fit, enum_value, made_by_pydantic
+from rowbus.messages.bodies.json_bodies import NAMES
+from rowbus.messages.bodies.readability import refuse_unreadable
 from rowbus.messages.bodies.serializer import Read
 from rowbus.messages.bodies.shape import (
     Convention,
+    Field,
     Names,
     checked_convention,
     class_of,
@@ -32,6 +35,8 @@ from rowbus.messages.bodies.shape import (
     is_mapping,
     is_model,
     kind_of,
+    parts_of,
+    root_of,
     type_of,
 )
 from rowbus.messages.bodies.xml_text import parse, value_text
@@ -54,8 +59,10 @@ _DOTNET_NAMES: Final[dict[type, str]] = {
     Decimal: "Decimal",
     UUID: "Guid",
 }
+_KEPT: Final = {"\r": "&#13;"}  # which a parser would read as a line feed
 _NOT_OF_NAMES: Final = re.compile(r"[^\w.-]")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
+_INTEGER: Final = re.compile("[+-]?[0-9]{1,40}")
 _INT32: Final = range(-(2**31), 2**31)
 
 
@@ -83,19 +90,22 @@ class Xml:
         )
         root = _root_name(name)
         own = quoteattr(f"{self._namespace}/{space}")
-        content = _content(message, self._names_of(kind))
+        content = _content(message if root_of(kind) is None else vars(message)["root"], self._names_of(kind))
         return f'<?xml version="1.0"?><{root}{_SCHEMAS}{bases} xmlns={own}>{content}</{root}>'.encode()
 
     def reader(self, kind: type, /) -> Read:
         """Return what reads bodies as a dataclass, struct, pydantic model or dict (of text)."""
-        refuse_unreadable(kind)
-        fit = _Elements(self._names_of(kind))
+        names = self._names_of(kind)
+        refuse_unreadable(kind, names, xml=True)
+        fit = _Elements(names)
         if is_model(kind):
             model: Any = kind
             return lambda body: model.model_validate(fit.value(parse(body), inspect.CustomType(kind)))
         target: Any = dict[str, Any] if kind is dict else kind
         to = type_of(target)
-        return lambda body: msgspec.convert(fit.value(parse(body), to), target, strict=False, str_keys=True)
+        return lambda body: msgspec.convert(
+            fit.value(parse(body), to), target, strict=False, str_keys=True, dec_hook=made_by_pydantic
+        )
 
     def _names_of(self, kind: type) -> Names:
         declared: Convention | None = getattr(kind, "__dict__", {}).get(NAMES)
@@ -118,36 +128,41 @@ def _content(value: Any, names: Names) -> str:  # noqa: ANN401
     if is_mapping(value):
         return "".join(_pair(key, item, names) for key, item in value.items())
     if is_items(value):
-        return "".join(_element(_item_name(item), _content(item, names)) for item in value)
+        return "".join(_element(_item_name(item), item, names) for item in value)
     kind: type = kind_of(value)
     fields = None if isinstance(value, Enum) else fields_of(kind)
     if fields is None:
-        return escape(value_text(value))
-    written: list[str] = []
-    for field in fields:
-        item = getattr(value, field.attribute, None)
-        name = field.name if field.is_named else names.written(field.attribute)
-        if item is not None and item is not msgspec.UNSET:
-            written.append(_element(name, _content(item, names)))
-        elif _is_optional_value(field.type):
-            written.append(f'<{name} xsi:nil="true"></{name}>')
-    return "".join(written)
+        return escape(value_text(value), _KEPT)
+    return "".join(_field(field, getattr(value, field.attribute, None), names) for field in fields)
 
 
-def _element(name: str, content: str) -> str:
-    return f"<{name}>{content}</{name}>"
+def _field(field: Field, value: Any, names: Names) -> str:  # noqa: ANN401
+    """Return a field's element; None is left out where it reads as None, as .NET does."""
+    if value is msgspec.UNSET or (
+        value is None and field.default is None and not _is_optional_value(field.type)
+    ):
+        return ""
+    return _element(names.of(field), value, names)
+
+
+def _element(name: str, value: Any, names: Names) -> str:  # noqa: ANN401
+    while root_of(kind_of(value)) is not None:
+        value = value.root
+    if value is None:
+        return f'<{name} xsi:nil="true"></{name}>'
+    return f"<{name}>{_content(value, names)}</{name}>"
 
 
 def _pair(key: object, value: object, names: Names) -> str:
     name = f"NServiceBus.KeyValuePairOf{_item_name(key)}And{_item_name(value)}"
-    return _element(name, _element("Key", _content(key, names)) + _element("Value", _content(value, names)))
+    return f"<{name}>{_element('Key', key, names)}{_element('Value', value, names)}</{name}>"
 
 
 def _item_name(value: Any) -> str:  # noqa: ANN401
     if isinstance(value, int) and not isinstance(value, (bool, Enum)):
         return "Int32" if value in _INT32 else "Int64"
     kind: type = kind_of(value)
-    return _DOTNET_NAMES.get(kind) or kind.__name__
+    return _DOTNET_NAMES.get(kind) or _NOT_OF_NAMES.sub("_", kind.__name__)
 
 
 def _number_text(text: str) -> str:
@@ -187,9 +202,12 @@ class _Elements:
             return self.value(element, members[0] if len(members) == 1 else inspect.AnyType())
         kind = class_of(to)
         if kind is not None:
-            return self._fields(element, kind)
+            root = root_of(kind)
+            return self._fields(element, kind) if root is None else self.value(element, root)
         if isinstance(to, _ITEMS):
-            return [self.value(item, to.item_type) for item in element]
+            return self._fit.listed((self.value(item, to.item_type) for item in element), to)
+        if isinstance(to, (inspect.TupleType, inspect.NamedTupleType)):
+            return self._tuple(element, to)
         if isinstance(to, inspect.DictType):
             return self._mapping(element, to)
         if isinstance(to, inspect.AnyType) and len(element):
@@ -199,41 +217,72 @@ class _Elements:
         return self._leaf(element.text or "", to)
 
     def _fields(self, element: Element, kind: type) -> dict[str, Any]:
-        known = {
-            field.name if field.is_named else self._names.written(field.attribute): field
-            for field in fields_of(kind) or ()
-        }
-        return {
+        fields = fields_of(kind) or ()
+        known = {self._names.of(field): field for field in fields}
+        absent = {field.name: None for field in fields if field.is_required and _may_be_none(field.type)}
+        return absent | {
             known[item.tag].name: self.value(item, known[item.tag].type)
             for item in element
             if item.tag in known
         }
+
+    def _tuple(self, element: Element, to: Any) -> tuple[Any, ...]:  # noqa: ANN401
+        types = parts_of(to)
+        return tuple(self.value(item, kind) for item, kind in zip(element, types, strict=True))
 
     def _mapping(self, element: Element, to: inspect.DictType) -> dict[Any, Any]:
         pairs = [(item.find("Key"), item.find("Value")) for item in element]
         if not all(key is not None for key, _ in pairs):  # a message read as a dict: its fields
             return {item.tag: self.value(item, to.value_type) for item in element}
         return {
-            self._key(key, to.key_type): None if item is None else self.value(item, to.value_type)
+            self.value(key, to.key_type): None if item is None else self.value(item, to.value_type)
             for key, item in pairs
             if key is not None
         }
-
-    def _key(self, key: Element, to: inspect.Type) -> Any:  # noqa: ANN401
-        found = self.value(key, to)
-        return found if isinstance(to, inspect.EnumType) else key.text or ""
 
     def _anything(self, element: Element) -> dict[str, Any]:
         return {item.tag: self.value(item, inspect.AnyType()) for item in element}
 
     def _leaf(self, text: str, to: inspect.Type) -> Any:  # noqa: ANN401
-        if isinstance(to, inspect.FloatType):
-            return float(text)
-        if isinstance(to, inspect.BoolType):
-            return text.strip() in {"true", "1"} if text.strip() in {"true", "false", "0", "1"} else text
-        if isinstance(to, inspect.IntType | inspect.DecimalType):
-            return _number_text(text)
-        found = self._fit(text, to)
-        return (
-            int(found) if isinstance(to, inspect.EnumType) and re.fullmatch("-?[0-9]+", str(found)) else found
-        )
+        read = _READERS.get(type(to))
+        if read is not None:
+            return read(text)
+        if isinstance(to, inspect.EnumType):
+            return _member(text, to.cls)
+        if isinstance(to, inspect.LiteralType):
+            return next((value for value in to.values if str(value) == text), text)
+        return self._fit(text, to)
+
+
+def _whole(text: str) -> int | str:
+    found = _number_text(text)
+    return int(found) if _INTEGER.fullmatch(found) else found
+
+
+def _truth(text: str) -> bool | str:
+    return _TRUTHS.get(text.strip(), text)
+
+
+_TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
+_READERS: Final[dict[type, Callable[[str], Any]]] = {
+    inspect.FloatType: float,
+    inspect.IntType: _whole,
+    inspect.DecimalType: lambda text: Decimal(_number_text(text)),
+    inspect.BoolType: _truth,
+}
+
+
+def _member(text: str, kind: type[Enum]) -> Any:  # noqa: ANN401 - a member, or what is none
+    """Return the member that a text names, by its name or its value; else what the text is."""
+    named = kind.__members__.get(text)
+    found = enum_value(text, kind) if named is None else named.value
+    is_number = found not in kind._value2member_map_ and _INTEGER.fullmatch(str(found))
+    value = int(found) if is_number else found
+    try:
+        return kind(value)
+    except ValueError:
+        return value
+
+
+def _may_be_none(to: inspect.Type) -> bool:
+    return any(isinstance(one, inspect.NoneType) for one in (to, *getattr(to, "types", ())))

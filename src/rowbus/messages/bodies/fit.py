@@ -10,19 +10,34 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, Flag
-from typing import Any, Final, cast
+from functools import lru_cache
+from typing import Any, Final, cast, get_origin
 from uuid import UUID
 
 import msgspec
 from msgspec import inspect
 
 from rowbus.errors import InvalidTimestampError
-from rowbus.messages.bodies.shape import Names, class_of, fields_of, is_list, is_object
+from rowbus.messages.bodies.shape import (
+    Field,
+    Names,
+    class_of,
+    fields_of,
+    has_models,
+    is_list,
+    is_model,
+    is_object,
+    is_struct,
+    parts_of,
+    root_of,
+    type_of,
+)
 from rowbus.messages.timestamps import parse_time_span
+from rowbus.running.bounded import MOST
 
 _SEVENTH_DIGIT: Final = re.compile(r"(:[0-9]{2}\.[0-9]{6})[0-9]+")
 _SEVENTH_OF_SPAN: Final = re.compile(r"(\.[0-9]{6})[0-9]+(?=S)")
@@ -37,6 +52,7 @@ _TEXTUAL: Final = (
     inspect.TimeDeltaType,
     inspect.UUIDType,
     inspect.BytesType,
+    inspect.DecimalType,
 )
 _LEAVES: Final[dict[type, Any]] = {
     inspect.DateTimeType: datetime,
@@ -52,8 +68,27 @@ _LISTS: Final = (
     inspect.VarTupleType,
     inspect.TupleType,
     inspect.CollectionType,
+    inspect.NamedTupleType,
 )
-_NUMERIC: Final = (inspect.DecimalType, inspect.FloatType, inspect.IntType, inspect.EnumType)
+_OBJECTS: Final = (inspect.DictType, inspect.TypedDictType)
+_NUMERIC: Final = (
+    inspect.BoolType,
+    inspect.IntType,
+    inspect.EnumType,
+    inspect.DecimalType,
+    inspect.FloatType,
+)
+_MADE: Final[dict[type, Callable[[Any], Any]]] = {
+    inspect.SetType: set,
+    inspect.FrozenSetType: frozenset,
+    inspect.TupleType: tuple,
+    inspect.VarTupleType: tuple,
+}
+_KEYS: Final[dict[type, Callable[[Any], Any]]] = {
+    inspect.IntType: int,
+    inspect.FloatType: float,
+    inspect.DecimalType: Decimal,
+}
 
 
 class Fit:
@@ -70,38 +105,53 @@ class Fit:
             return None
         kind = class_of(to)
         if kind is not None:
-            return self._fields(value, kind)
+            return self.fields(value, kind)
         rule = _RULES.get(type(to))
         return _unexact(value) if rule is None else rule(self, value, to)
 
-    def _fields(self, value: Any, kind: type) -> Any:  # noqa: ANN401
+    def fields(self, value: Any, kind: type) -> Any:  # noqa: ANN401
+        """Fit what a class holds, by the names of its fields."""
+        root = root_of(kind)
+        if root is not None:
+            return self(value, root)
+        if is_list(value) and is_struct(get_origin(kind) or kind):
+            return self._array(value, kind)
         if not is_object(value):
             return value
-        compared, written = self._names.compared, self._names.written
-        known = {
-            compared(field.name if field.is_named else written(field.attribute)): field
-            for field in fields_of(kind) or ()
-        }
+        known = _known(kind, self._names)
         fitted: dict[str, Any] = {}
         for name, item in value.items():
-            field = known.get(compared(name))
+            field = known.get(self._names.compared(name))
             if field is not None:
                 fitted[field.name] = self(item, field.type)
             elif name not in fitted:
                 fitted[name] = _unexact(item)
         return fitted
 
+    def _array(self, value: list[Any], kind: type) -> list[Any]:
+        """Fit a struct that is written as a list, of which a tag is the first."""
+        types = [field.type for field in fields_of(kind) or ()]
+        tags = [inspect.StrType()] if cast("Any", kind).__struct_config__.tag is not None else []
+        return [self(item, to) for item, to in zip(value, (*tags, *types), strict=False)]
+
     def items(self, value: Any, to: Any) -> Any:  # noqa: ANN401
         """Fit a list; Newtonsoft writes one with type names as an object that holds it."""
         value = _plain_list(value)
-        return [self(item, to.item_type) for item in value] if is_list(value) else value
+        if not is_list(value):
+            return value
+        return self.listed((self(item, to.item_type) for item in value), to)
 
-    def tuple(self, value: Any, to: inspect.TupleType) -> Any:  # noqa: ANN401
+    def sequence(self, value: Any, to: Any) -> Any:  # noqa: ANN401
         """Fit a tuple, item by item."""
         value = _plain_list(value)
-        if not is_list(value) or len(value) != len(to.item_types):
+        types = parts_of(to)
+        if not is_list(value) or len(value) != len(types):
             return value
-        return [self(item, kind) for item, kind in zip(value, to.item_types, strict=True)]
+        return self.listed((self(item, kind) for item, kind in zip(value, types, strict=True)), to)
+
+    def listed(self, items: Iterable[Any], to: inspect.Type) -> Any:  # noqa: ANN401
+        """Return items as a list, or as what a strict reader takes."""
+        return (_MADE.get(type(to), list) if self._objects else list)(items)
 
     def mapping(self, value: Any, to: inspect.DictType) -> Any:  # noqa: ANN401
         """Fit a dictionary, keys and values."""
@@ -116,13 +166,42 @@ class Fit:
     def _key(self, key: Any, to: inspect.Type) -> Any:  # noqa: ANN401
         if isinstance(to, inspect.EnumType):
             named = enum_value(key, to.cls)
-            return int(key) if named is key and re.fullmatch("-?[0-9]+", str(key)) else named
-        return key
+            whole = int(key) if named is key and re.fullmatch("-?[0-9]+", str(key)) else named
+            return self._member(whole, to)
+        if isinstance(to, inspect.TimeDeltaType) and not self._objects:
+            return msgspec.to_builtins(self.span(key, to))
+        if self._objects and type(to) in _KEYS:
+            return _KEYS[type(to)](key)
+        return self(key, to)
+
+    def typed_dict(self, value: Any, to: inspect.TypedDictType) -> Any:  # noqa: ANN401
+        """Fit a dictionary whose keys are known."""
+        return self.fields(value, to.cls)
 
     def union(self, value: Any, to: inspect.UnionType) -> Any:  # noqa: ANN401
         """Fit by the member that a value of this kind can be meant for."""
-        member = _member(value, to.types)
+        member = self._object_member(value, to.types) if is_object(value) else _member(value, to.types)
         return _unexact(value) if member is None else self(value, member)
+
+    def _object_member(self, value: dict[str, Any], members: tuple[inspect.Type, ...]) -> inspect.Type | None:
+        if is_list(value.get("$values")):  # a list as Newtonsoft writes it with type names or ids
+            return next((member for member in members if isinstance(member, _LISTS)), None)
+        objects = [member for member in members if class_of(member) or isinstance(member, _OBJECTS)]
+        possible = objects if len(objects) < 2 else [one for one in objects if self._can_be(value, one)]  # noqa: PLR2004 - one is no choice
+        return possible[0] if len(possible) == 1 else None
+
+    def _can_be(self, value: dict[str, Any], to: inspect.Type) -> bool:
+        """Say whether an object has a struct's tag, and a class's required fields and literals."""
+        if isinstance(to, inspect.StructType) and to.tag is not None:
+            return bool(value.get(str(to.tag_field)) == to.tag)
+        named = {self._names.compared(name): item for name, item in value.items()}
+        for field in fields_of(class_of(to)) or ():
+            found = [named[name] for name in _names_within(field, self._names) if name in named]
+            if not found and field.is_required:
+                return False
+            if found and isinstance(field.type, inspect.LiteralType) and found[0] not in field.type.values:
+                return False
+        return True
 
     def leaf(self, value: Any, to: inspect.Type) -> Any:  # noqa: ANN401
         """Make an object of a leaf, if objects are asked for and it is one."""
@@ -154,7 +233,14 @@ class Fit:
 
     def enum(self, value: Any, to: inspect.EnumType) -> Any:  # noqa: ANN401
         """Read a name of an enum, or several of a flag."""
-        return enum_value(_whole(value), to.cls)
+        return self._member(enum_value(_whole(value), to.cls), to)
+
+    def _member(self, value: Any, to: inspect.EnumType) -> Any:  # noqa: ANN401
+        """Return the member for readers that take no value, if there is one."""
+        try:
+            return to.cls(value) if self._objects else value
+        except ValueError:
+            return value
 
     def whole(self, value: Any, to: inspect.Type) -> Any:  # noqa: ANN401, ARG002
         """Read a whole decimal as the integer that it is."""
@@ -168,7 +254,12 @@ class Fit:
 
     def exact(self, value: Any, to: inspect.Type) -> Any:  # noqa: ANN401, ARG002
         """Keep every digit."""
-        return value
+        if not self._objects or not isinstance(value, str):
+            return value
+        try:
+            return Decimal(value)
+        except ArithmeticError:
+            return value
 
 
 _RULES: Final[dict[type, Callable[[Fit, Any, Any], Any]]] = {
@@ -177,7 +268,9 @@ _RULES: Final[dict[type, Callable[[Fit, Any, Any], Any]]] = {
     inspect.FrozenSetType: Fit.items,
     inspect.VarTupleType: Fit.items,
     inspect.CollectionType: Fit.items,
-    inspect.TupleType: Fit.tuple,
+    inspect.TupleType: Fit.sequence,
+    inspect.NamedTupleType: Fit.sequence,
+    inspect.TypedDictType: Fit.typed_dict,
     inspect.DictType: Fit.mapping,
     inspect.UnionType: Fit.union,
     inspect.DateTimeType: Fit.time,
@@ -191,6 +284,19 @@ _RULES: Final[dict[type, Callable[[Fit, Any, Any], Any]]] = {
     inspect.FloatType: Fit.real,
     inspect.DecimalType: Fit.exact,
 }
+
+
+def maker(kind: Any, names: Names) -> Callable[[Any], object]:  # noqa: ANN401 - a class with fields
+    """Return what makes objects of a class of decoded values, those of pydantic models within too."""
+    fit, to = Fit(names, objects=has_models(kind)), type_of(kind)
+    if is_model(kind):
+        return lambda value: kind.model_validate(fit(value, to))
+    return lambda value: msgspec.convert(fit(value, to), kind, str_keys=True, dec_hook=made_by_pydantic)
+
+
+def made_by_pydantic(kind: Any, value: object) -> object:  # noqa: ANN401 - pydantic is not imported
+    """Return a model that msgspec meets within a class."""
+    return kind.model_validate(value)
 
 
 def enum_value(value: Any, kind: type[Enum]) -> Any:  # noqa: ANN401 - as it came, or a member's value
@@ -209,28 +315,29 @@ def enum_value(value: Any, kind: type[Enum]) -> Any:  # noqa: ANN401 - as it cam
 
 
 def _member(value: Any, members: tuple[inspect.Type, ...]) -> inspect.Type | None:  # noqa: ANN401
-    if is_object(value):
-        return _object_member(value, members)
     if is_list(value):
         wanted: tuple[type, ...] = _LISTS
+    elif isinstance(value, str):
+        wanted = (*_TEXTUAL, *((inspect.FloatType,) if value in _NAMED_FLOATS else ()))
     else:
-        wanted = _TEXTUAL if isinstance(value, str) else _NUMERIC
-    named_float = isinstance(value, str) and value in _NAMED_FLOATS
-    found = [member for member in members if isinstance(member, wanted)] or [
-        member for member in members if named_float and isinstance(member, inspect.FloatType)
-    ]
-    return found[0] if found else None
+        wanted = _NUMERIC if isinstance(value, int) else (inspect.DecimalType, inspect.FloatType, *_NUMERIC)
+    return next((member for kind in wanted for member in members if isinstance(member, kind)), None)
 
 
-def _object_member(value: dict[str, Any], members: tuple[inspect.Type, ...]) -> inspect.Type | None:
-    if is_list(value.get("$values")):  # a list as Newtonsoft writes it with type names or ids
-        return next((member for member in members if isinstance(member, _LISTS)), None)
-    objects = [member for member in members if class_of(member) or isinstance(member, inspect.DictType)]
-    for member in objects:
-        tag = member.tag if isinstance(member, inspect.StructType) else None
-        if tag is not None and value.get(str(getattr(member, "tag_field", ""))) == tag:
-            return member
-    return objects[0] if len(objects) == 1 else None
+@lru_cache(maxsize=MOST)
+def _known(kind: type, names: Names) -> dict[str, Field]:
+    """Return a class's fields by what they may be called in a body."""
+    known: dict[str, Field] = {}
+    for field in fields_of(kind) or ():
+        for name in _names_within(field, names):
+            known.setdefault(name, field)
+    return known
+
+
+def _names_within(field: Field, names: Names) -> Iterator[str]:
+    """Return a field's names in a body: the one that is written first."""
+    for name in (names.of(field), *field.names) if field.own or len(field.names) > 1 else (names.of(field),):
+        yield names.compared(name)
 
 
 def _plain_list(value: Any) -> Any:  # noqa: ANN401

@@ -7,29 +7,29 @@ Invariant: a body is data; type names in it (`$type`) are never looked at.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Final, get_origin
+from typing import Any, Final
 
 import msgspec
 from msgspec import inspect
 
-from rowbus.errors import ConfigurationError
-from rowbus.messages.bodies.fit import Fit
+from rowbus.messages.bodies.fit import maker
 from rowbus.messages.bodies.plain import plain
+from rowbus.messages.bodies.readability import refuse_unreadable
 from rowbus.messages.bodies.serializer import Read
 from rowbus.messages.bodies.shape import (
     AS_THEY_ARE,
     Convention,
     Names,
     checked_convention,
+    has_models,
     is_model,
-    is_struct,
-    type_of,
+    keys_within,
     types_within,
+    writes_its_names,
 )
 from rowbus.running.bounded import MOST
 
@@ -41,6 +41,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 _LONG_FRACTION: Final = re.compile(rb":[0-9]{2}\.[0-9]{7}")
 # What msgspec's fast way may have written of a value for which .NET has another form, or none.
 _DOUBTFUL: Final = re.compile(rb'null|NaN|Infinity|"-?P')
+_NUMBER_AS_KEY: Final = re.compile(rb"[{,]-?[0-9][0-9.E+-]*:")  # a Decimal's, which is no JSON
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 _decode_exactly: Final = msgspec.json.Decoder(float_hook=Decimal).decode
 _HARMLESS: Final = {
@@ -64,7 +65,10 @@ _HARMLESS: Final = {
     inspect.DataclassType,
     inspect.StructType,
     inspect.LiteralType,
+    inspect.TypedDictType,
+    inspect.NamedTupleType,
 }
+_KEYS_AS_TEXT: Final = {inspect.DecimalType, inspect.TimeDeltaType}  # msgspec writes a number, or ISO 8601
 _PYDANTIC_DIFFERS: Final = {inspect.DecimalType, inspect.TimeDeltaType, inspect.BytesType, inspect.FloatType}
 Encode = Callable[[Any], bytes]
 
@@ -94,28 +98,14 @@ class Json:
 
     def reader(self, kind: type, /) -> Read:
         """Return what reads bodies as a dataclass, struct, pydantic model, dict or anything (object)."""
-        refuse_unreadable(kind)
         names = self.names_of(kind)
+        refuse_unreadable(kind, names)
         return _reader_of_model(kind, names) if is_model(kind) else _reader(kind, names)
 
     def names_of(self, kind: type) -> Names:
         """Return how a class's fields are named: as it declares, else as the serializer does."""
         declared: Convention | None = getattr(kind, "__dict__", {}).get(NAMES)
         return self._names if declared is None else self._names._replace(rename=declared)
-
-
-def refuse_unreadable(kind: object) -> None:
-    """Raise ConfigurationError for a type that no body can be read as."""
-    if not (
-        dataclasses.is_dataclass(kind)
-        or is_struct(kind)
-        or is_model(kind)
-        or kind is object
-        or dict in {kind, get_origin(kind)}
-    ):
-        raise ConfigurationError(
-            f"A handler's message must be a dataclass, a msgspec.Struct, a pydantic model, dict or bytes, not {kind!r}."
-        )
 
 
 @lru_cache(maxsize=MOST)
@@ -128,18 +118,18 @@ def encoder(kind: type, names: Names) -> Encode:
     def quickly(message: object) -> bytes:
         try:
             body = _encode(message)
-        except TypeError:  # a model within, or what has no JSON at all
+        except TypeError:  # what has no JSON at all
             return carefully(message)
         return carefully(message) if _DOUBTFUL.search(body) else body
 
-    within = types_within(kind)
+    within, keys = types_within(kind), keys_within(kind)
     if is_model(kind):
-        if names.rename is None and within.isdisjoint(_PYDANTIC_DIFFERS) and within <= _OF_MODELS:
+        if names.rename is None and within <= _OF_MODELS and writes_its_names(kind):
             return lambda model: model.model_dump_json().encode()
         return carefully
     if issubclass(kind, Mapping):
-        return quickly
-    if names.rename is not None:
+        return lambda message: carefully(message) if _NUMBER_AS_KEY.search(body := quickly(message)) else body
+    if names.rename is not None or has_models(kind) or not keys.isdisjoint(_KEYS_AS_TEXT):
         return carefully
     return _encode if within <= _HARMLESS else quickly
 
@@ -152,10 +142,10 @@ def _reader(kind: Any, names: Names) -> Read:  # noqa: ANN401 - any class with f
     decode = msgspec.json.Decoder(target).decode
     if kind is dict or kind is object:
         return lambda body: decode(body.removeprefix(_BOM))
-    fit, to = Fit(names), type_of(target)
+    make = maker(target, names)
 
     def carefully(body: bytes) -> object:
-        return msgspec.convert(fit(_decode_exactly(body), to), target, str_keys=True)
+        return make(_decode_exactly(body))
 
     def quickly(body: bytes) -> object:
         body = body.removeprefix(_BOM)
@@ -170,17 +160,17 @@ def _reader(kind: Any, names: Names) -> Read:  # noqa: ANN401 - any class with f
                 pass
             raise
 
-    if names == AS_THEY_ARE:
+    if names == AS_THEY_ARE and not has_models(kind):
         return quickly
     return lambda body: carefully(body.removeprefix(_BOM))
 
 
 def _reader_of_model(kind: Any, names: Names) -> Read:  # noqa: ANN401 - pydantic is not imported
-    fit, to = Fit(names, objects=True), inspect.CustomType(kind)
+    make = maker(kind, names)
     plainly = names == AS_THEY_ARE and types_within(kind).isdisjoint(_PYDANTIC_DIFFERS - {inspect.FloatType})
 
     def carefully(body: bytes) -> object:
-        return kind.model_validate(fit(_decode_exactly(body), to))
+        return make(_decode_exactly(body))
 
     def quickly(body: bytes) -> object:
         body = body.removeprefix(_BOM)

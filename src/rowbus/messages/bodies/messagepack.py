@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from rowbus.messages.bodies.json_bodies import refuse_unreadable
+from rowbus.messages.bodies.fit import maker
 from rowbus.messages.bodies.plain import plain
+from rowbus.messages.bodies.readability import refuse_unreadable
 from rowbus.messages.bodies.serializer import Read
-from rowbus.messages.bodies.shape import AS_THEY_ARE, is_model
+from rowbus.messages.bodies.shape import AS_THEY_ARE, has_models
 
 MESSAGEPACK: Final = "application/x-msgpack"
 
@@ -24,15 +25,14 @@ class MessagePack:
 
     def write(self, message: object, types: tuple[str, ...] = (), /) -> bytes:  # noqa: ARG002 - the protocol's
         """Return an object as MessagePack; raises TypeError or ValueError for what has none."""
-        if is_model(type(message)):
-            return msgspec.msgpack.encode(plain(message, AS_THEY_ARE))
-        return msgspec.msgpack.encode(message)
+        kind: type = type(message)
+        return msgspec.msgpack.encode(plain(message, AS_THEY_ARE) if has_models(kind) else message)
 
     def reader(self, kind: type, /) -> Read:
         """Return what reads bodies as a dataclass, struct, pydantic model or dict."""
-        refuse_unreadable(kind)
-        if is_model(kind):
-            model: Any = kind
+        refuse_unreadable(kind, AS_THEY_ARE)
+        if has_models(kind):
             decode = msgspec.msgpack.Decoder().decode
-            return lambda body: model.model_validate(decode(body))
+            make = maker(kind, AS_THEY_ARE)
+            return lambda body: make(decode(body))
         return msgspec.msgpack.Decoder(dict[str, Any] if kind is dict else kind).decode

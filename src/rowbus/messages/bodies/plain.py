@@ -17,7 +17,16 @@ from typing import Any
 
 import msgspec
 
-from rowbus.messages.bodies.shape import Names, fields_of, is_items, is_mapping, is_model, is_object, kind_of
+from rowbus.messages.bodies.shape import (
+    Names,
+    fields_of,
+    is_items,
+    is_mapping,
+    is_model,
+    is_object,
+    kind_of,
+    root_of,
+)
 from rowbus.messages.timestamps import format_time_span
 
 
@@ -52,7 +61,9 @@ def finite(number: float | Decimal) -> float | Decimal:
 
 
 def _key(key: Any) -> Any:  # noqa: ANN401
-    return format_time_span(key) if isinstance(key, timedelta) else key
+    if isinstance(key, timedelta):
+        return format_time_span(key)
+    return str(key) if isinstance(key, Decimal) else key
 
 
 def _attributes(value: Any, names: Names) -> dict[str, Any]:  # noqa: ANN401
@@ -61,17 +72,25 @@ def _attributes(value: Any, names: Names) -> dict[str, Any]:  # noqa: ANN401
     for field in fields_of(kind) or ():
         item = getattr(value, field.attribute, msgspec.UNSET)
         if item is not msgspec.UNSET:
-            name = field.name if field.is_named else names.written(field.attribute)
-            found[name] = plain(item, names)
+            found[names.of(field)] = plain(item, names)
     return found
 
 
 def _struct(value: msgspec.Struct, names: Names) -> Any:  # noqa: ANN401 - a dictionary, or a list
     config = value.__struct_config__
-    if config.array_like or config.omit_defaults:  # rare, and msgspec's own affair
-        return plain(msgspec.to_builtins(value, builtin_types=(timedelta, Decimal)), names)
-    tag = {} if config.tag is None else {config.tag_field: config.tag}
-    return {**tag, **_attributes(value, names)}
+    written = _attributes(value, names)
+    if config.array_like:
+        return [*_tag(config).values(), *written.values()]
+    if config.omit_defaults:  # rare, and msgspec says which
+        kept = msgspec.to_builtins(value, builtin_types=(timedelta, Decimal))
+        for field in fields_of(type(value)) or ():
+            if field.name not in kept:
+                written.pop(names.of(field), None)
+    return {**_tag(config), **written}
+
+
+def _tag(config: msgspec.structs.StructConfig) -> dict[str, Any]:
+    return {} if config.tag is None else {config.tag_field or "type": config.tag}
 
 
 def _model(model: Any, names: Names) -> Any:  # noqa: ANN401
@@ -85,12 +104,15 @@ def _model(model: Any, names: Names) -> Any:  # noqa: ANN401
 
 def _merged(value: Any, dumped: Any, names: Names) -> Any:  # noqa: ANN401, PLR0911
     """Return what pydantic dumped, with .NET's forms of the values that it was dumped from."""
-    if is_model(kind_of(value)):
-        return _merged_model(value, dumped, names)
+    kind = kind_of(value)
+    if root_of(kind) is not None:
+        return _merged(value.root, dumped, names)
+    if is_object(dumped) and (is_model(kind) or dataclasses.is_dataclass(kind)):
+        return _merged_fields(value, dumped, names)
     if is_mapping(value) and is_object(dumped) and len(value) == len(dumped):
         return {
-            key: _merged(item, there, names)
-            for item, (key, there) in zip(value.values(), dumped.items(), strict=True)
+            _key(own) if isinstance(own, (timedelta, Decimal)) else key: _merged(item, there, names)
+            for (own, item), (key, there) in zip(value.items(), dumped.items(), strict=True)
         }
     if is_items(value) and is_items(dumped):
         return [_merged(item, there, names) for item, there in zip(value, dumped, strict=False)]
@@ -103,15 +125,13 @@ def _merged(value: Any, dumped: Any, names: Names) -> Any:  # noqa: ANN401, PLR0
     return plain(dumped, names)
 
 
-def _merged_model(model: Any, dumped: Any, names: Names) -> Any:  # noqa: ANN401
-    if not is_object(dumped):
-        return _merged(getattr(model, "root", None), dumped, names)
-    attributes: dict[str, str] = {}
-    for name, field in kind_of(model).model_fields.items():
-        attributes[name if name in dumped else field.serialization_alias or field.alias or name] = name
+def _merged_fields(value: Any, dumped: dict[str, Any], names: Names) -> dict[str, Any]:  # noqa: ANN401
+    models: Any = getattr(kind_of(value), "model_fields", {})
     merged: dict[str, Any] = {}
-    for key, item in dumped.items():
-        attribute = attributes.get(key)
-        written = names.written(key) if attribute == key else key
-        merged[written] = item if attribute is None else _merged(getattr(model, attribute), item, names)
-    return merged
+    left = dict(dumped)
+    for field in fields_of(kind_of(value)) or ():
+        alias = getattr(models.get(field.attribute), "serialization_alias", None)
+        key = field.attribute if field.attribute in left else alias
+        if key in left:
+            merged[names.of(field)] = _merged(getattr(value, field.attribute), left.pop(key), names)
+    return {**merged, **left}

@@ -27,8 +27,6 @@ from rowbus.sagas.state import StateForm
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rowbus.messages.bodies.shape import Field
-
 S = TypeVar("S")
 
 NAMES: Final = Names("pascal", ignore_case=True)
@@ -103,11 +101,6 @@ class NServiceBusForm(StateForm[S]):
         return _encode(_with_defaults(_decode(text), self._type))
 
 
-def name_of(field: Field, names: Names) -> str:
-    """Return what a state's field is called in the row."""
-    return field.name if field.is_named else names.written(field.attribute)
-
-
 def _without_defaults(value: Any, to: inspect.Type) -> Any:  # noqa: ANN401 - any part of a state
     """Leave out of objects the properties that have .NET's defaults; items of lists and of dictionaries stay."""
     types = _types(to)
@@ -152,7 +145,7 @@ def _within(value: Any, to: inspect.Type, change: Callable[[Any, inspect.Type], 
 def _types(to: inspect.Type) -> dict[str, inspect.Type] | None:
     """Return the types of a class's properties by their names, None for a type without."""
     kind = class_of(to)
-    return None if kind is None else {name_of(field, NAMES): field.type for field in fields_of(kind) or ()}
+    return None if kind is None else {NAMES.of(field): field.type for field in fields_of(kind) or ()}
 
 
 def _zero(to: inspect.Type | None) -> object:

@@ -20,7 +20,7 @@ from rowbus.database.statements import Statement
 from rowbus.errors import ConfigurationError, SagaStateError
 from rowbus.messages.bodies.shape import fields_of
 from rowbus.sagas import table
-from rowbus.sagas.nservicebus.state import NAMES, name_of
+from rowbus.sagas.nservicebus.state import NAMES
 from rowbus.sagas.table import SagaRow
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def correlation_of(saga: str, kind: type, field_name: str | None) -> Correlation
             f'{saga}: with layout="nservicebus" {kind.__name__}.{field_name} must be a str, an int or a UUID: .NET\'s '
             "table has no column for another type."
         )
-    return Correlation(name_of(field, NAMES), what)
+    return Correlation(NAMES.of(field), what)
 
 
 def table_address(endpoint: str, saga: str, addresses: Addresses) -> QueueAddress:

@@ -1,0 +1,490 @@
+"""Bodies are read back as they were written, or their class is refused: classes are drawn from a grammar of types.
+
+Invariant: whatever a class holds, each serializer reads an equal object, of equal types, or names the field at fault.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import itertools
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum, IntEnum, IntFlag
+from types import MappingProxyType
+from typing import Any, Final, Generic, Literal, NamedTuple, TypedDict, TypeVar, Union
+from uuid import UUID
+
+import msgspec
+import pydantic
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import rowbus
+from rowbus.errors import ConfigurationError
+from tests.fixtures.every import every
+
+T = TypeVar("T")
+SERIALIZERS: Final[list[rowbus.Serializer]] = [
+    rowbus.Json(),
+    rowbus.Json(rename="pascal"),
+    rowbus.Json(rename="camel", ignore_case=True),
+    rowbus.Xml(),
+    rowbus.Xml(rename="pascal"),
+    rowbus.MessagePack(),
+]
+
+
+class Word(Enum):
+    RED = "GREEN"
+    GREEN = "RED"
+    BLUE = "b"
+
+
+class Number(IntEnum):
+    ONE = 1
+    TWO = 2
+
+
+class Bits(IntFlag):
+    A = 1
+    B = 2
+
+
+class Shape(NamedTuple):
+    """A type, and its values."""
+
+    annotation: Any
+    values: st.SearchStrategy[Any]
+
+
+def of(generic: Any, *arguments: Any) -> Any:  # noqa: ANN401 - types made at run time
+    """Return a generic type with its arguments."""
+    return generic[arguments]
+
+
+# ------------------------------------------------------------------------------------------------------------- leaves
+
+TEXT: Final = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Cn"], include_characters="\t\r\n"),
+    max_size=8,
+)
+ZONES: Final[st.SearchStrategy[Any]] = st.sampled_from(
+    [None, UTC, timezone(timedelta(hours=5, minutes=30)), timezone(-timedelta(hours=2))]
+)
+MOMENTS: Final = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), timezones=ZONES)  # noqa: DTZ001 - a bound
+KEYS: Final = [
+    Shape(str, TEXT),
+    Shape(int, st.integers(-(2**63), 2**63 - 1)),
+    Shape(float, st.floats(allow_nan=False, allow_infinity=False)),
+    Shape(Decimal, st.decimals(-(10**20), 10**20, places=4)),
+    Shape(bytes, st.binary(max_size=8)),
+    Shape(datetime, MOMENTS),
+    Shape(date, st.dates()),
+    Shape(time, st.times()),
+    Shape(timedelta, st.timedeltas(timedelta(-10_000), timedelta(10_000))),
+    Shape(UUID, st.uuids()),
+    Shape(Word, st.sampled_from(Word)),
+    Shape(Number, st.sampled_from(Number)),
+    Shape(Literal["x", "y"], st.sampled_from(["x", "y"])),
+]
+LEAVES: Final = [
+    *KEYS,
+    Shape(bool, st.booleans()),
+    Shape(Bits, st.sampled_from([Bits.A, Bits.B, Bits.A | Bits.B])),
+    Shape(Literal[1, 2], st.sampled_from([1, 2])),
+    Shape(pydantic.SecretStr, st.builds(pydantic.SecretStr, TEXT)),
+    Shape(type(None), st.none()),
+]
+
+# ------------------------------------------------------------------------------------------------------------ classes
+
+ATTRIBUTES: Final = ("first", "second_name", "third")
+ALIASES: Final[list[dict[str, Any]]] = [
+    {},
+    {"alias": "theFirst"},
+    {"validation_alias": "theFirst"},
+    {"serialization_alias": "theFirst"},
+    {"validation_alias": pydantic.AliasChoices("theFirst", "another")},
+    {"validation_alias": pydantic.AliasPath("the", "first")},
+]
+CONFIGS: Final[list[dict[str, Any]]] = [
+    {},
+    {"populate_by_name": True},
+    {"serialize_by_alias": True},
+    {"populate_by_name": True, "serialize_by_alias": True},
+    {"strict": True},
+]
+_numbers = itertools.count()
+
+
+class Parts(NamedTuple):
+    """What a class is made of: its fields, the defaults of some, and what is unusual about it."""
+
+    fields: dict[str, Shape]
+    defaults: dict[str, Callable[[], Any]] = MappingProxyType({})  # type: ignore[assignment]  # nothing is added
+    tag: str | None = None
+    alias: dict[str, Any] = MappingProxyType({})  # type: ignore[assignment]  # nothing is added
+    config: dict[str, Any] = MappingProxyType({})  # type: ignore[assignment]  # nothing is added
+
+    def default(self, name: str) -> dict[str, Any]:
+        return {"default_factory": self.defaults[name]} if name in self.defaults else {}
+
+    def annotations(self) -> dict[str, Any]:
+        return {name: shape.annotation for name, shape in self.fields.items()}
+
+    def values(self) -> dict[str, st.SearchStrategy[Any]]:
+        return {name: shape.values for name, shape in self.fields.items()}
+
+
+Make = Callable[[str, Parts], Shape]
+
+
+def data_class(name: str, parts: Parts) -> Shape:
+    tag = (
+        [] if parts.tag is None else [("kind", of(Literal, parts.tag), dataclasses.field(default=parts.tag))]
+    )
+    specs = [
+        (attribute, annotation, dataclasses.field(**parts.default(attribute)))
+        for attribute, annotation in parts.annotations().items()
+    ]
+    kind = dataclasses.make_dataclass(name, [*tag, *specs], kw_only=True)
+    return Shape(kind, st.builds(kind, **parts.values()))
+
+
+def struct(name: str, parts: Parts) -> Shape:
+    given = {"first": {"name": parts.alias["alias"]} if "alias" in parts.alias else {}}
+    specs = [
+        (attribute, annotation, msgspec.field(**parts.default(attribute), **given.get(attribute, {})))
+        for attribute, annotation in parts.annotations().items()
+    ]
+    kind = msgspec.defstruct(name, specs, kw_only=True, tag=parts.tag)
+    return Shape(kind, st.builds(kind, **parts.values()))
+
+
+def model(name: str, parts: Parts) -> Shape:
+    tag: dict[str, Any] = {} if parts.tag is None else {"kind": (of(Literal, parts.tag), parts.tag)}
+    specs = {
+        attribute: (
+            annotation,
+            pydantic.Field(**parts.default(attribute), **dict(parts.alias if attribute == "first" else {})),
+        )
+        for attribute, annotation in parts.annotations().items()
+    }
+    config = pydantic.ConfigDict(arbitrary_types_allowed=True, **parts.config)  # type: ignore[typeddict-item]  # any
+    create: Any = pydantic.create_model
+    kind = create(name, __config__=config, **tag, **specs)
+
+    def build(**values: object) -> object:
+        return kind.model_validate(values, by_name=True, by_alias=False)
+
+    return Shape(kind, st.builds(build, **parts.values()))
+
+
+def typed_dict(name: str, parts: Parts) -> Shape:
+    make: Any = TypedDict
+    return Shape(make(name, parts.annotations()), st.fixed_dictionaries(parts.values()))
+
+
+def named_tuple(name: str, parts: Parts) -> Shape:
+    make: Any = NamedTuple
+    kind = make(name, list(parts.annotations().items()))
+    return Shape(kind, st.builds(kind, **parts.values()))
+
+
+@dataclasses.dataclass
+class Box(Generic[T]):
+    inside: T
+
+
+class BoxStruct(msgspec.Struct, Generic[T]):
+    inside: T
+
+
+class BoxModel(pydantic.BaseModel, Generic[T]):
+    inside: T
+
+
+MESSAGES: Final[list[Make]] = [data_class, struct, model]
+BOXES: Final[list[Any]] = [Box, BoxStruct, BoxModel]
+
+
+# ------------------------------------------------------------------------------------------------------------ grammar
+
+
+@st.composite
+def classes(
+    draw: st.DrawFn, makes: list[Make], inner: st.SearchStrategy[Shape], tag: str | None = None
+) -> Shape:
+    fields = {name: draw(inner) for name in ATTRIBUTES[: draw(st.integers(1, 3))]}
+    defaults = {name: draw(shape.values) for name, shape in fields.items() if draw(st.booleans())}
+    unusual = draw(st.sampled_from(ALIASES)), draw(st.sampled_from(CONFIGS))
+    made: dict[str, Callable[[], Any]] = {
+        name: functools.partial(copy.copy, value) for name, value in defaults.items()
+    }
+    make: Make = draw(st.sampled_from(makes))
+    return make(f"Class{next(_numbers)}", Parts(fields, made, tag, *unusual))
+
+
+@st.composite
+def tagged(draw: st.DrawFn, inner: st.SearchStrategy[Shape]) -> Shape:
+    make = [draw(st.sampled_from(MESSAGES))]
+    one, two = draw(classes(make, inner, "one")), draw(classes(make, inner, "two"))
+    return Shape(of(Union, one.annotation, two.annotation), one.values | two.values)
+
+
+@st.composite
+def collections(draw: st.DrawFn, inner: st.SearchStrategy[Shape]) -> Shape:
+    one, two, key = draw(inner), draw(inner), draw(st.sampled_from(KEYS))
+    several = st.lists(one.values, max_size=3)
+    forms = (
+        Shape(of(list, one.annotation), several),
+        Shape(of(set, key.annotation), st.sets(key.values, max_size=3)),
+        Shape(of(tuple, one.annotation, two.annotation), st.tuples(one.values, two.values)),
+        Shape(of(tuple, one.annotation, ...), several.map(tuple)),
+        Shape(of(dict, key.annotation, one.annotation), st.dictionaries(key.values, one.values, max_size=3)),
+        Shape(of(Union, one.annotation, None), st.none() | one.values),
+        Shape(of(Union, one.annotation, two.annotation), one.values | two.values),
+    )
+    form: Shape = draw(st.sampled_from(forms))
+    return form
+
+
+@st.composite
+def boxes(draw: st.DrawFn, inner: st.SearchStrategy[Shape]) -> Shape:
+    one, generic = draw(inner), draw(st.sampled_from([*BOXES, pydantic.RootModel]))
+    kind, name = of(generic, one.annotation), "root" if generic is pydantic.RootModel else "inside"
+    return Shape(kind, one.values.map(lambda value: kind(**{name: value})))
+
+
+def composed(inner: st.SearchStrategy[Shape]) -> st.SearchStrategy[Shape]:
+    within = classes([*MESSAGES, typed_dict, named_tuple], inner)
+    return st.one_of(collections(inner), within, tagged(inner), boxes(inner))
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> object:
+    try:
+        shape = draw(classes(MESSAGES, st.recursive(st.sampled_from(LEAVES), composed, max_leaves=4)))
+        return draw(shape.values)
+    except (
+        TypeError,
+        pydantic.errors.PydanticUserError,
+    ):  # the library has no such class, or Python no such set
+        return draw(st.nothing())
+
+
+# -------------------------------------------------------------------------------------------------------------- tests
+
+
+def same(one: Any, other: Any) -> bool:  # noqa: ANN401 - any value of a body
+    """Say whether two values are equal, and of equal types."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        pairs = zip(sorted(one.items(), key=repr), sorted(other.items(), key=repr), strict=False)
+        return len(one) == len(other) and all(same(*pair) for pair in pairs)
+    names = getattr(one, "__struct_fields__", None) or getattr(one, "__dict__", None)
+    if names and not isinstance(one, Enum):
+        return all(same(getattr(one, name), getattr(other, name)) for name in names)
+    return bool(one == other)
+
+
+def trip(message: object, serializer: rowbus.Serializer) -> None:
+    """Read a message back; raises ConfigurationError."""
+    read = serializer.reader(type(message))
+    body = serializer.write(message, ("Shop.Message",))
+    found = read(body)
+    assert same(found, message), (serializer, body, found)
+
+
+def check(message: object) -> None:
+    named = re.compile("|".join((*ATTRIBUTES, "inside")))
+    for serializer in SERIALIZERS:
+        try:
+            trip(message, serializer)
+        except ConfigurationError as error:
+            if named.search(str(error)) is None:
+                raise AssertionError("the refusal names no field") from error
+
+
+CHECKS: Final = list(HealthCheck)
+
+
+@given(messages())
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=CHECKS, phases=[Phase.explicit, Phase.generate]
+)
+def test_a_body_is_read_back_or_its_class_is_refused(message: object) -> None:
+    check(message)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7_200)
+@given(messages())
+@settings(max_examples=20_000, deadline=None, suppress_health_check=CHECKS)
+def test_bodies_of_twenty_thousand_classes_are_read_back_or_refused(message: object) -> None:
+    check(message)
+
+
+@dataclasses.dataclass
+class Line:
+    sku: str
+    price: Decimal = Decimal("1.50")
+    wait: timedelta = timedelta(days=1)
+    photo: bytes = b"\xff\x00"
+
+
+class LineModel(pydantic.BaseModel):
+    sku: str = pydantic.Field(alias="theSku")
+    price: Decimal = Decimal("1.50")
+    wait: timedelta = timedelta(days=1)
+    photo: bytes = b"\xff\x00"
+
+
+class Pause(pydantic.BaseModel):
+    seconds: int = 0
+
+
+class Stop(pydantic.BaseModel):
+    reason: bytes
+
+
+class Left(pydantic.BaseModel):
+    side: Literal["left"] = "left"
+    far: timedelta = timedelta(days=2)
+
+
+class Right(pydantic.BaseModel):
+    side: Literal["right"] = "right"
+    far: Decimal = Decimal(1)
+
+
+def holding(annotation: Any, make: Make = model, **parts: Any) -> Any:  # noqa: ANN401 - any type, and the class made
+    return make("Order", Parts({"item": Shape(annotation, st.none())}, **parts)).annotation
+
+
+@every(
+    "message",
+    [
+        holding(Line)(item=Line("A1")),
+        holding(LineModel, data_class)(item=LineModel(theSku="A1")),
+        holding(LineModel, struct)(item=LineModel(theSku="A1")),
+        holding(of(list, Line))(item=[Line("A1")]),
+        holding(of(Box, LineModel), data_class)(item=Box(LineModel(theSku="A1"))),
+        holding(of(dict, Decimal, int), data_class)(item={Decimal("1.50"): 1}),
+        holding(of(dict, timedelta, int))(item={timedelta(days=2): 1}),
+        holding(of(Union, str, None), data_class)(item=None),
+        holding(of(tuple, int, str), data_class)(item=(1, "a")),
+        holding(of(tuple, int, str), config={"strict": True})(item=(1, "a")),
+    ],
+)
+def test_classes_within_classes_are_read_back_whatever_library_makes_them(message: object) -> None:
+    for serializer in SERIALIZERS:
+        trip(message, serializer)
+
+
+@every(
+    "message",
+    [
+        holding(of(Union, Left, Right))(item=Right(far=Decimal("2.50"))),
+        holding(of(Union, Left, Right))(item=Left()),
+        holding(of(Union, Line, Stop))(item=Stop(reason=b"\xff\x00")),
+        holding(of(Union, timedelta, int))(item=timedelta(days=3)),
+    ],
+)
+def test_a_union_is_read_back_by_what_tells_its_members_apart(message: object) -> None:
+    for serializer in SERIALIZERS:
+        if isinstance(serializer, rowbus.Xml):
+            with pytest.raises(ConfigurationError, match=r"Order\.item is a union, and XML"):
+                trip(message, serializer)
+        else:
+            trip(message, serializer)
+
+
+def test_a_dataclass_in_a_model_has_the_names_and_forms_that_dotnet_reads() -> None:
+    body = rowbus.Json(rename="pascal").write(holding(Line)(item=Line("A1")))
+    assert body == b'{"Item":{"Sku":"A1","Price":1.50,"Wait":"1.00:00:00","Photo":"/wA="}}'
+
+
+@every(
+    "kind, reason",
+    [
+        (holding(of(Union, Pause, Stop)), "is a union of types that look alike"),
+        (holding(of(Union, timedelta, str)), "is a union of types that look alike"),
+        (holding(of(Union, Pause, of(dict, str, int))), "is a union of types that look alike"),
+        (holding(pydantic.SecretStr), "is a secret, which pydantic writes as asterisks"),
+        (holding(pydantic.SecretBytes, data_class), "is a secret, which pydantic writes as asterisks"),
+        (holding(of(dict, bytes, int)), "has keys that have no text in a body"),
+        (holding(BoxStruct[int]), r"is a msgspec\.Struct in a pydantic model"),
+        (holding(Line, config={"strict": True}), "is a dataclass in a strict pydantic model"),
+        (holding(re.Pattern, data_class), "is a Pattern, which msgspec cannot read"),
+    ],
+)
+def test_a_class_that_could_not_be_read_back_is_refused_with_its_field(kind: type, reason: str) -> None:
+    for serializer in SERIALIZERS:
+        if "union" not in reason or not isinstance(serializer, rowbus.Xml):
+            with pytest.raises(ConfigurationError, match=rf"Order\.item {reason}"):
+                serializer.reader(kind)
+
+
+def test_a_model_that_reads_by_other_names_than_it_writes_is_refused() -> None:
+    class Order(pydantic.BaseModel):
+        model_config = pydantic.ConfigDict(serialize_by_alias=True)
+        item: int = pydantic.Field(validation_alias="theItem", serialization_alias="anItem")
+
+    with pytest.raises(ConfigurationError, match=r"Order\.item is written as 'anItem' and read as theItem"):
+        rowbus.Json().reader(Order)
+
+
+def test_keys_of_a_dictionary_are_text_in_json() -> None:
+    assert rowbus.Json().write({"a": {Decimal("1.50"): [1, 2]}}) == b'{"a":{"1.50":[1,2]}}'
+
+
+# ------------------------------------------------------------------------------------------- classes that have changed
+
+
+def version(make: Make, **fields: Shape) -> Any:  # noqa: ANN401 - a class
+    return make("Order", Parts(fields, {"note": lambda: None})).annotation
+
+
+NUMBER, NOTE = Shape(int, st.none()), Shape(of(Union, str, None), st.none())
+
+
+@every("make", MESSAGES)
+@every("serializer", [rowbus.Json(), rowbus.Xml(), rowbus.MessagePack()])
+def test_old_and_new_receivers_get_what_the_table_on_the_page_says(make: Make, serializer: Any) -> None:  # noqa: ANN401
+    def becomes(message: object, kind: Any) -> Any:  # noqa: ANN401
+        return serializer.reader(kind)(serializer.write(message, ("Shop.Order",)))
+
+    bare, noted = version(make, number=NUMBER), version(make, number=NUMBER, note=NOTE)
+    assert becomes(bare(number=1), noted) == noted(number=1, note=None)
+    assert becomes(noted(number=1, note="x"), bare) == bare(number=1)
+
+    optional = make("Order", Parts({"number": Shape(of(Union, int, None), st.none())})).annotation
+    assert becomes(optional(number=1), bare) == bare(number=1)
+    assert becomes(bare(number=1), optional) == optional(number=1)
+    with pytest.raises((msgspec.ValidationError, pydantic.ValidationError)):
+        becomes(optional(number=None), bare)
+
+
+@every("serializer", [rowbus.Json(), rowbus.Xml(), rowbus.MessagePack()])
+def test_a_renamed_field_that_keeps_its_name_in_bodies_is_read_by_both(serializer: Any) -> None:  # noqa: ANN401
+    class Old(msgspec.Struct):
+        total: int
+
+    class New(msgspec.Struct):
+        amount: int = msgspec.field(name="total")
+
+    class NewModel(pydantic.BaseModel):
+        amount: int = pydantic.Field(alias="total")
+
+    for new in (New(amount=5), NewModel(total=5)):
+        assert serializer.reader(Old)(serializer.write(new, ("Shop.Order",))) == Old(total=5)
+        assert serializer.reader(type(new))(serializer.write(Old(total=5), ("Shop.Order",))) == new
