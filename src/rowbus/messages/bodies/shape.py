@@ -22,11 +22,12 @@ ANYTHING = inspect.AnyType()
 
 
 class Field(NamedTuple):
-    """One field: the attribute, the name the class gives it in a body, and its type."""
+    """One field: the attribute, the name the class gives it in a body, its type, and its default if it has one."""
 
     attribute: str
     name: str
     type: inspect.Type
+    default: object
 
     @property
     def is_named(self) -> bool:
@@ -40,12 +41,16 @@ def fields_of(kind: type) -> tuple[Field, ...] | None:
     if is_model(kind):
         models: Any = kind
         return tuple(
-            Field(name, field.validation_alias or field.alias or name, type_of(field.annotation))
+            Field(
+                name, field.validation_alias or field.alias or name, type_of(field.annotation), field.default
+            )
             for name, field in models.model_fields.items()
         )
     found = type_of(kind)
     if isinstance(found, (inspect.DataclassType, inspect.StructType)):
-        return tuple(Field(field.name, field.encode_name, field.type) for field in found.fields)
+        return tuple(
+            Field(field.name, field.encode_name, field.type, field.default) for field in found.fields
+        )
     return None
 
 
@@ -135,10 +140,14 @@ Convention = Literal["pascal", "camel"]
 
 
 class Names(NamedTuple):
-    """How fields are named: by a convention (None: as in Python), and whether case counts when reading."""
+    """How fields are named: by a convention (None: as in Python), and whether case counts when reading.
+
+    `names_floats` if NaN and the infinities have names, too, Newtonsoft's; else they are refused.
+    """
 
     rename: Convention | None = None
     ignore_case: bool = False
+    names_floats: bool = False
 
     def written(self, name: str) -> str:
         """Return what a field is called in a body."""
