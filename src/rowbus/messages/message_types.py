@@ -23,6 +23,7 @@ from rowbus.messages.bodies.serializer import Read, Serializer, Serializers
 from rowbus.messages.bodies.shape import Convention, checked_convention
 from rowbus.messages.conventions import Classes, Conventional, Conventions, Kind, conventions
 from rowbus.messages.dispatch import AppendedEvent
+from rowbus.messages.message_names import declare_assembly
 from rowbus.messages.outgoing import Content
 from rowbus.messages.return_code import RETURN_CODE, ReturnCode
 from rowbus.running.bounded import LONGEST_REMEMBERED, MOST, Bounded
@@ -53,27 +54,42 @@ class Contract(NamedTuple):
 
 
 def command(
-    name: str, *, parents: tuple[str, ...] = (), rename: Convention | None = None
+    name: str,
+    *,
+    parents: tuple[str, ...] = (),
+    rename: Convention | None = None,
+    assembly: str | None = None,
 ) -> Callable[[T], T]:
     """Declare a class to be a command: sent to one endpoint. `name` is its name on the wire (a .NET FullName).
 
     `rename` says what its fields are called in a body, and those of the classes within: "pascal" (`OrderId`, as .NET
-    does) or "camel"; None: as the serializer says, by default as in Python. Raises ConfigurationError for a name that
-    cannot be one.
+    does) or "camel"; None: as the serializer says, by default as in Python. `assembly` is the .NET assembly that the
+    name is written with, `Shop.Messages` or `Shop.Messages, Version=1.2.0.0`: ServicePulse shows both. Raises
+    ConfigurationError for a name that cannot be one.
     """
-    return _declare(name, parents, Kind.COMMAND, rename)
+    return _declare(name, parents, Kind.COMMAND, rename, assembly)
 
 
-def event(name: str, *, parents: tuple[str, ...] = (), rename: Convention | None = None) -> Callable[[T], T]:
+def event(
+    name: str,
+    *,
+    parents: tuple[str, ...] = (),
+    rename: Convention | None = None,
+    assembly: str | None = None,
+) -> Callable[[T], T]:
     """Declare a class to be an event: published to many. `parents` are wire names that subscribers may know it by."""
-    return _declare(name, parents, Kind.EVENT, rename)
+    return _declare(name, parents, Kind.EVENT, rename, assembly)
 
 
 def message(
-    name: str, *, parents: tuple[str, ...] = (), rename: Convention | None = None
+    name: str,
+    *,
+    parents: tuple[str, ...] = (),
+    rename: Convention | None = None,
+    assembly: str | None = None,
 ) -> Callable[[T], T]:
     """Declare a class to be a plain message, such as a reply."""
-    return _declare(name, parents, Kind.MESSAGE, rename)
+    return _declare(name, parents, Kind.MESSAGE, rename, assembly)
 
 
 def _check_is_text(name: object, kind: Kind) -> None:
@@ -86,7 +102,9 @@ def _check_is_text(name: object, kind: Kind) -> None:
         )
 
 
-def _declare(name: str, parents: tuple[str, ...], kind: Kind, rename: Convention | None) -> Callable[[T], T]:
+def _declare(
+    name: str, parents: tuple[str, ...], kind: Kind, rename: Convention | None, assembly: str | None
+) -> Callable[[T], T]:
     checked_convention(rename)
     _check_is_text(name, kind)
     for wire_name in (name, *parents):
@@ -101,6 +119,9 @@ def _declare(name: str, parents: tuple[str, ...], kind: Kind, rename: Convention
                 f"{parent} cannot be a parent of {name}: it only marks a class in .NET, where each message that names "
                 "it causes a warning. Leave it out."
             )
+
+    if assembly is not None:
+        declare_assembly(name, assembly)
 
     def declare(kind_of_message: T) -> T:
         setattr(kind_of_message, _CONTRACT, Contract(name, parents, kind))
@@ -119,6 +140,7 @@ def declare(
     events: Classes | Sequence[Classes] = (),
     messages: Classes | Sequence[Classes] = (),
     namespaces: Mapping[str, str] = MappingProxyType({}),
+    assembly: str | None = None,
 ) -> None:
     """Declare classes by convention, instead of by `command`, `event` and `message`, for all of the process.
 
@@ -126,11 +148,12 @@ def declare(
     pattern of such names (`shop.*.commands.*`), or as a function that takes a class and says. `namespaces` says of
     modules, and of those within them, which .NET namespace their classes are in: `{"shop.messages": "Shop.Messages"}`;
     the innermost module counts, and a class in no such module goes by its Python name. Bases that are messages too are
-    the parents. Where several calls say something of a class, the first counts; a class with a decorator is what that
-    says. To be called before the classes are used: raises ConfigurationError for a class that already goes by another
-    name, as using one raises it that is two things at once.
+    the parents. `assembly` is the .NET assembly of all of them, as in `command`. Where several calls say something of a
+    class, the first counts; a class with a decorator is what that says. To be called before the classes are used:
+    raises ConfigurationError for a class that already goes by another name, as using one raises it that is two things
+    at once.
     """
-    more = conventions(commands, events, messages, namespaces)
+    more = conventions(commands, events, messages, namespaces, assembly)
     for kind in _by_own_name:
         if more.of(kind) is not None:
             raise ConfigurationError(
@@ -163,6 +186,8 @@ def declared_contract(kind: type) -> Contract | None:
     found = _conventional(kind) if contract is None else None
     if found is None:
         return contract
+    if found.assembly is not None:
+        declare_assembly(found.name, found.assembly)
     parents = tuple(dict.fromkeys(name for base in kind.__mro__[1:] for name in _names_of_base(base)))
     if parents:
         _parents[found.name] = parents
