@@ -70,10 +70,10 @@ def shipped(kind: type) -> bool:
 
 @every(
     "classes",
-    [HERE, f"{HERE}.ShipOrder", f"{HERE}.Ship*", "*.ShipOrder", lambda kind: kind is ShipOrder],
+    [HERE, f"{HERE}.ShipOrder", f"{HERE}.Ship*", "*.ShipOrder", lambda kind: kind is ShipOrder, ShipOrder],
 )
-def test_classes_are_named_by_module_name_pattern_or_function(classes: Classes) -> None:
-    rowbus.declare(commands=classes)
+def test_classes_are_given_or_named_by_module_name_pattern_or_function(classes: Classes) -> None:
+    rowbus.declare(commands=classes, events=[OrderEvent])
     assert contract_of(ShipOrder) == (f"{HERE}.ShipOrder", (), Kind.COMMAND)
 
 

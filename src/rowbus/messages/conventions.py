@@ -14,8 +14,8 @@ from rowbus.errors import ConfigurationError
 from rowbus.messages.message_names import check_assembly
 from rowbus.running.functions import check_function
 
-Classes = str | Callable[[type], bool]
-"""Which classes: a module, a class or a pattern of such names (`shop.*.commands.*`), or a function that says."""
+Classes = str | type | Callable[[type], bool]
+"""Which classes: one, a module, a class or a pattern of such names (`shop.*.commands.*`), or a function that says."""
 
 
 class Kind(Enum):
@@ -91,12 +91,14 @@ def _several(classes: Classes | Sequence[Classes]) -> tuple[Classes, ...]:
             raise ConfigurationError(
                 f"{one!r} says of no class whether it is meant: give a name or a function."
             )
-        if not isinstance(one, str):
+        if not isinstance(one, (str, type)):
             check_function(one, "The function that says which classes are meant", "class")
     return given
 
 
 def _takes(which: Classes, kind: type) -> bool:
+    if isinstance(which, type):
+        return which is kind
     if not isinstance(which, str):
         return bool(which(kind))
     name = _full_name(kind)

@@ -144,14 +144,14 @@ def declare(
 ) -> None:
     """Declare classes by convention, instead of by `command`, `event` and `message`, for all of the process.
 
-    Classes are given as a module, which means those in modules within it too, as a class's name with its module, as a
-    pattern of such names (`shop.*.commands.*`), or as a function that takes a class and says. `namespaces` says of
-    modules, and of those within them, which .NET namespace their classes are in: `{"shop.messages": "Shop.Messages"}`;
-    the innermost module counts, and a class in no such module goes by its Python name. Bases that are messages too are
-    the parents. `assembly` is the .NET assembly of all of them, as in `command`. Where several calls say something of a
-    class, the first counts; a class with a decorator is what that says. To be called before the classes are used:
-    raises ConfigurationError for a class that already goes by another name, as using one raises it that is two things
-    at once.
+    Classes are given one by one, or as a module, which means those in modules within it too, as a class's name with its
+    module, as a pattern of such names (`shop.*.commands.*`), or as a function that takes a class and says. `namespaces`
+    says of modules, and of those within them, which .NET namespace their classes are in: `{"shop.messages":
+    "Shop.Messages"}`; the innermost module counts, and a class in no such module goes by its Python name. Bases that
+    are messages too are the parents. `assembly` is the .NET assembly of all of them, as in `command`. Where several
+    calls say something of a class, the first counts; a class with a decorator is what that says. To be called before
+    the classes are used: raises ConfigurationError for a class that already goes by another name, as using one raises
+    it that is two things at once.
     """
     more = conventions(commands, events, messages, namespaces, assembly)
     for kind in _by_own_name:
@@ -228,16 +228,44 @@ def is_event(kind: object) -> bool:
     return isinstance(kind, type) and contract_of(kind).kind is Kind.EVENT
 
 
-def refuse_command(event: object) -> None:
-    """Raise MessageSerializationError for an object that cannot be published, because it was declared a command."""
-    kind: type = type(event)
-    contract = contract_of(kind)
+_MISUSES: Final = {
+    ("Publish", Kind.COMMAND): (
+        "it is sent to the one endpoint that handles it. Declare it with rowbus.event to publish it."
+    ),
+    ("Send", Kind.EVENT): (
+        "it is published to all that subscribe. Publish it, or declare it with rowbus.command to send it."
+    ),
+    (
+        "Reply",
+        Kind.COMMAND,
+    ): "a reply is for who asked. Send it, or declare it with rowbus.message to reply with it.",
+    (
+        "Reply",
+        Kind.EVENT,
+    ): "a reply is for who asked. Publish it, or declare it with rowbus.message to reply with it.",
+}
+
+
+def refuse_misuse(message: object, intent: str) -> None:
+    """Raise MessageSerializationError for an object whose class is declared to be what does not travel so."""
+    kind: type = type(message)
+    contract = declared_contract(kind)
+    if contract is not None and (reason := _MISUSES.get((intent, contract.kind))) is not None:
+        what = f"{'an' if contract.kind is Kind.EVENT else 'a'} {contract.kind.value}"
+        raise MessageSerializationError(f"{contract.name} is {what}: {reason}", type_name=contract.name)
+
+
+def event_name(event: type | str) -> str:
+    """Return the wire name that is subscribed to; raises ConfigurationError for a command's."""
+    if isinstance(event, str):
+        return event
+    contract = contract_of(event)
     if contract.kind is Kind.COMMAND:
-        raise MessageSerializationError(
-            f"{contract.name} is a command: it is sent to the one endpoint that handles it. Declare it with "
-            f"rowbus.event to publish it.",
-            type_name=contract.name,
+        raise ConfigurationError(
+            f"{contract.name} is a command, which nobody publishes: there is nothing to subscribe to. Declare it with "
+            "rowbus.event, if it is one."
         )
+    return contract.name
 
 
 def refuse_class(body: object) -> None:
