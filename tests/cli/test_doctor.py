@@ -44,6 +44,24 @@ def test_a_queue_that_somebody_changed_fails_and_ends_with_1(rowbus: CommandLine
 
 
 @pytest.mark.one_version
+def test_an_outbox_of_dotnet_beside_a_python_endpoint_is_watched(rowbus: CommandLine, ask: Ask) -> None:
+    (rowbus.folder / "shop.py").write_text('import rowbus\nsales = rowbus.Endpoint("Shop.Sales")\n')
+    subject = '"public"."Shop_Sales_OutboxData"'
+
+    def finding() -> dict[str, Any] | None:
+        findings = json.loads(rowbus("doctor", "shop:sales", "--json").stdout)
+        return {one["subject"]: one for one in findings}.get(subject)
+
+    assert finding() is None
+    ask(f'create table {subject} ("MessageId" varchar(200) primary key, "Dispatched" boolean not null)')
+    ask(f"insert into {subject} values ('m-1', true)")
+    assert (finding() or {})["level"] == "ok"
+    ask(f"insert into {subject} values ('m-2', false)")
+    assert (finding() or {})["level"] == "warn"
+    assert "1 messages of NServiceBus's outbox" in (finding() or {})["text"]
+
+
+@pytest.mark.one_version
 def test_the_sequence_is_watched(rowbus: CommandLine, ask: Ask) -> None:
     rowbus("queue", "create", "Sales")
     ask("select setval('\"Sales_seq_seq\"', 2147483000)")

@@ -229,7 +229,7 @@ def make_web(endpoints: Endpoints) -> rowbus.Endpoint:
             case "fail":
                 raise ValueError("Żółw 🚀")
             case "reply":
-                await context.reply(ORDER, headers=NOTE)
+                await context.reply(ORDER, type="Shop.Messages.PlaceOrder", headers=NOTE)
             case kind:
                 await context.send("Billing", ORDER, headers=NOTE, immediate=kind == "immediate")
 

@@ -55,6 +55,7 @@ HISTORY = QueueAddress("public", "orders.OrderSaga.History")
 RECURRING = QueueAddress("public", "orders.Recurring")
 INBOX = QueueAddress("public", "orders.Inbox")
 CLAIMED = QueueAddress("public", "ClaimedValues")
+OUTBOX = "orders_OutboxData"
 LIMITS = QueueAddress("public", "orders.Limits")
 OPERATIONS = QueueAddress("public", "Rowbus.Operations")
 IDENTIFIERS = {
@@ -69,6 +70,7 @@ IDENTIFIERS = {
     "table": "SubscriptionRouting",
     "inbox": INBOX.table,
     "claimed": CLAIMED.table,
+    "outbox": OUTBOX,
     "keep_until_index": "claimed_keep_until",
     "recurring": RECURRING.table,
     "limits": LIMITS.table,
@@ -269,6 +271,7 @@ def with_queue(session: Session) -> Session:
         create_orders(MEASURED["schema"]),
     ):
         session.run(statement)
+    session.connection.execute(f'create table "{OUTBOX}" ("Dispatched" boolean)')  # as .NET's
     return session
 
 

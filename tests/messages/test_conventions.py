@@ -13,6 +13,7 @@ import rowbus
 from rowbus.errors import ConfigurationError, MessageSerializationError
 from rowbus.messages import message_types
 from rowbus.messages.conventions import Classes, Kind
+from rowbus.messages.message_names import enclosed_types
 from rowbus.messages.message_types import contract_of, event_content, with_parents
 from rowbus.testing import run_handlers
 from tests.fixtures.every import every
@@ -69,10 +70,10 @@ def shipped(kind: type) -> bool:
 
 @every(
     "classes",
-    [HERE, f"{HERE}.ShipOrder", f"{HERE}.Ship*", "*.ShipOrder", lambda kind: kind is ShipOrder],
+    [HERE, f"{HERE}.ShipOrder", f"{HERE}.Ship*", "*.ShipOrder", lambda kind: kind is ShipOrder, ShipOrder],
 )
-def test_classes_are_named_by_module_name_pattern_or_function(classes: Classes) -> None:
-    rowbus.declare(commands=classes)
+def test_classes_are_given_or_named_by_module_name_pattern_or_function(classes: Classes) -> None:
+    rowbus.declare(commands=classes, events=[OrderEvent])
     assert contract_of(ShipOrder) == (f"{HERE}.ShipOrder", (), Kind.COMMAND)
 
 
@@ -98,6 +99,15 @@ def test_bases_that_are_messages_are_parents_also_for_who_names_the_derived_alon
     assert contract_of(OrderEvent).parents == ()
     assert with_parents(["Shop.Made.OrderShipped"]) == ("Shop.Made.OrderShipped", "Shop.Made.OrderEvent")
     assert contract_of(OrderShipped).types == ("Shop.Made.OrderShipped", "Shop.Made.OrderEvent")
+
+
+def test_an_assembly_is_that_of_all_classes_of_a_convention() -> None:
+    rowbus.declare(events=shipped, namespaces={HERE: "Shop.Made"}, assembly="Shop.Events")
+    written = enclosed_types(contract_of(OrderShipped).types)
+    assert [entry.split(", ")[:2] for entry in written.split(";")] == [
+        ["Shop.Made.OrderShipped", "Shop.Events"],
+        ["Shop.Made.OrderEvent", "Shop.Events"],
+    ]
 
 
 def test_a_decorator_wins_and_the_first_convention_counts() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rowbus
 from rowbus.errors import InvalidHeaderError
 from rowbus.messages.headers import Header, decode_headers, encode_headers, parse_enclosed_types
 from rowbus.messages.identity import Identity
@@ -53,8 +54,8 @@ def test_the_standard_headers_are_set() -> None:
         "NServiceBus.MessageIntent": "Send",
         "NServiceBus.ContentType": "application/json",
         "NServiceBus.EnclosedMessageTypes": (
-            "Shop.PlaceOrder, Version=0.0.0.0, Culture=neutral, PublicKeyToken=null;"
-            "Shop.ICommand, Version=0.0.0.0, Culture=neutral, PublicKeyToken=null"
+            "Shop.PlaceOrder, Shop, Version=0.0.0.0, Culture=neutral, PublicKeyToken=null;"
+            "Shop.ICommand, Shop, Version=0.0.0.0, Culture=neutral, PublicKeyToken=null"
         ),
         "NServiceBus.OpenTelemetry.StartNewTrace": "False",
         "NServiceBus.CorrelationId": "own",
@@ -306,14 +307,46 @@ def types_of(*names: str, headers: dict[str, str] | None = None) -> str | None:
     return message.headers[Header.ENCLOSED_MESSAGE_TYPES]
 
 
-def test_one_type_is_named_as_it_is_and_several_as_dotnet_qualifies_them() -> None:
-    more = ", Version=0.0.0.0, Culture=neutral, PublicKeyToken=null"
+@rowbus.message("Own.Declared", assembly="Own.Messages", parents=("Own.IParent", "Own.Versioned"))
+class Declared: ...
 
-    assert types_of("Shop.PlaceOrder") == "Shop.PlaceOrder"
-    assert types_of("A", "B", "C") == f"A{more};B{more};C{more}"
-    assert types_of("A, Shop", "B") == f"A, Shop;B{more}"
-    assert types_of("A`1[[B, Shop]]", "B") == f"A`1[[B, Shop]]{more};B{more}"
-    assert parse_enclosed_types(types_of("A`1[[B, Shop]]", "B")) == ("A`1[[B, Shop]]", "B")
+
+@rowbus.event("Own.Versioned", assembly="Own.Messages, Version=1.2.0.0")
+class Versioned: ...
+
+
+MORE = ", Version=0.0.0.0, Culture=neutral, PublicKeyToken=null"
+OWN = "Own.Versioned, Own.Messages, Version=1.2.0.0, Culture=neutral, PublicKeyToken=null"
+
+
+@every(
+    "names, header",
+    [
+        (["Shop.PlaceOrder"], "Shop.PlaceOrder"),
+        (["A", "B.C", "D.E+F"], f"A, A{MORE};B.C, B{MORE};D.E+F, D{MORE}"),
+        (["A, Shop", "B"], f"A, Shop;B, B{MORE}"),
+        (["A`1[[B, Shop]]", "B"], f"A`1[[B, Shop]], A{MORE};B, B{MORE}"),
+        (["Own.Declared"], f"Own.Declared, Own.Messages{MORE}"),
+        (["Own.Versioned"], OWN),
+        (
+            ["Own.Declared", "Own.IParent", "Own.Versioned"],
+            f"Own.Declared, Own.Messages{MORE};Own.IParent, Own.Messages{MORE};{OWN}",
+        ),
+    ],
+)
+def test_types_have_an_assembly_that_dotnet_reads_if_there_are_several_or_one_is_declared(
+    names: list[str], header: str
+) -> None:
+    assert types_of(*names) == header
+    assert parse_enclosed_types(header) == tuple(
+        name.partition(", ")[0] if "[" not in name else name for name in names
+    )
+
+
+@every("assembly", ["", " ", "A;B", "A\n"])
+def test_what_is_no_assembly_is_refused(assembly: str) -> None:
+    with pytest.raises(rowbus.ConfigurationError, match="is no assembly"):
+        rowbus.command("Own.Refused", assembly=assembly)
 
 
 @every("name", ["A;", "A; ", ";A", "A;;"])

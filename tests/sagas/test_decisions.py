@@ -9,7 +9,16 @@ import pytest
 
 import rowbus
 from rowbus.messages.headers import Header
-from rowbus.sagas.decisions import Search, correlation_text, is_timeout, saga_id_of, search, value_of
+from rowbus.sagas.decisions import (
+    Search,
+    correlation_text,
+    is_for_another,
+    is_timeout,
+    may_begin,
+    saga_id_of,
+    search,
+    value_of,
+)
 from tests.fixtures.every import every
 
 SAGA = "Shop.Sagas.OrderSaga"
@@ -21,31 +30,38 @@ FORMS = [ID, ID.upper(), f"{{{ID}}}", ID.replace("-", ""), f" {ID} "]
 """The forms of an id that .NET reads."""
 
 
+WITH_ID = {Header.SAGA_ID: ID}
+EVENT = {Header.MESSAGE_INTENT: "Publish"}
+
+
 @every(
-    "headers, found",
+    "headers, found, begins, another",
     [
-        *[({Header.SAGA_ID: text}, (ID, False)) for text in FORMS],
-        *[
-            ({Header.SAGA_ID: ID, Header.SAGA_TYPE: saga_type}, (ID, False))
-            for saga_type in (f"{SAGA}, SagaHost, Version=1.0.0.0", SAGA, "Other.Saga, X", "", None)
-        ],
-        (
-            {Header.SAGA_ID: ID, Header.SAGA_TYPE: f"{OTHER}, SagaHost"},
-            (None, True),
-        ),  # another of the endpoint
-        ({Header.SAGA_ID: ID, Header.MESSAGE_INTENT: "Publish"}, (None, True)),  # its publisher's
-        ({Header.SAGA_ID: ""}, (None, False)),
+        ({}, None, True, False),
+        *[({Header.SAGA_ID: text}, ID, True, False) for text in FORMS],
+        *[({**WITH_ID, Header.SAGA_TYPE: kind}, ID, True, False) for kind in ("Other.Saga, X", "", None)],
+        *[({**WITH_ID, Header.SAGA_TYPE: kind}, ID, False, False) for kind in (f"{SAGA}, Host", SAGA)],
+        ({**WITH_ID, Header.SAGA_TYPE: f"{OTHER}, Host"}, ID, True, True),
+        ({Header.SAGA_TYPE: OTHER}, None, True, False),
+        ({**WITH_ID, **EVENT, Header.SAGA_TYPE: OTHER}, None, True, False),  # its publisher's
+        ({**WITH_ID, **EVENT, Header.SAGA_TYPE: SAGA}, None, True, False),
+        ({Header.SAGA_ID: ""}, None, True, False),
+        ({Header.SAGA_ID: "", Header.SAGA_TYPE: SAGA}, None, False, False),
+        ({Header.SAGA_ID: "", Header.SAGA_TYPE: OTHER}, None, True, True),
     ],
 )
-def test_an_id_is_used_unless_it_is_for_another_saga(
-    headers: dict[str, str | None], found: tuple[str | None, bool]
+def test_headers_say_which_saga_a_message_is_for(
+    headers: dict[str, str | None], found: str | None, *, begins: bool, another: bool
 ) -> None:
-    assert saga_id_of(headers, SAGA, {SAGA, OTHER}) == found
+    assert saga_id_of(headers) == found
+    assert may_begin(headers, SAGA) is begins
+    assert is_for_another(headers, SAGA, {SAGA, OTHER}) is another
 
 
-def test_an_id_that_is_none_is_an_error() -> None:
-    with pytest.raises(rowbus.SagaCorrelationError, match="'garbage', which is no id"):
-        saga_id_of({Header.SAGA_ID: "garbage"}, SAGA)
+@every("text", ["garbage", " ", ID[:-1]])
+def test_an_id_that_is_none_is_an_error(text: str) -> None:
+    with pytest.raises(rowbus.SagaCorrelationError, match=f"'{text}', which is no id"):
+        saga_id_of({Header.SAGA_ID: text})
 
 
 @every("value", ["True", "False", "", None])
@@ -54,11 +70,10 @@ def test_a_timeout_is_known_by_its_header_whatever_it_says(value: str | None) ->
     assert not is_timeout({})
 
 
-def test_only_a_starting_message_without_an_id_begins_a_saga() -> None:
-    assert search(ID, may_begin=False, starts=True) is Search.BY_ID
-    assert search(None, may_begin=True, starts=True) is Search.BEGIN
-    assert search(None, may_begin=False, starts=True) is Search.BY_CORRELATION
-    assert search(None, may_begin=True, starts=False) is Search.BY_CORRELATION
+def test_an_id_wins_over_what_a_message_is_correlated_by() -> None:
+    assert search(ID, begins=True) is Search.BY_ID
+    assert search(None, begins=True) is Search.BEGIN
+    assert search(None, begins=False) is Search.BY_CORRELATION
 
 
 @every(

@@ -13,7 +13,15 @@ from rowbus.messages.headers import Header
 from rowbus.sagas.invocation import Invocation
 from tests.conformance.endpoints import ERROR, NO_RETRIES
 from tests.conformance.transport import eventually
-from tests.sagas.shop import CancelOrder, OrderSaga, OrderShipped, PlaceOrder
+from tests.sagas.shop import (
+    CancelOrder,
+    OrderSaga,
+    OrderShipped,
+    OrderState,
+    PaymentOverdue,
+    PlaceOrder,
+    ShipOrder,
+)
 
 if TYPE_CHECKING:
     from tests.conformance.endpoints import Endpoints
@@ -124,10 +132,85 @@ async def test_a_row_that_cannot_be_read_is_named(endpoints: Endpoints, sales: r
     assert f"Saga {saga_id} of Shop.Sagas.OrderSaga (found by 'R1') cannot be read" in said
 
 
+NOBODY = "0f3c6a5e-1c57-4c62-9d5a-0123456789ab"
+STRAY: dict[str, tuple[object, dict[str, str]]] = {
+    "' ', which is no id of a saga": (PlaceOrder("R2"), {Header.SAGA_ID: " "}),
+    "does not say of which type that is": (PlaceOrder("R3"), {Header.SAGA_ID: NOBODY}),
+    "which Shop.Sagas.OrderSaga has not": (
+        PlaceOrder("R4"),
+        {Header.SAGA_ID: NOBODY, Header.SAGA_TYPE: "Shop.Elsewhere, X"},
+    ),
+    "a timeout of Shop.Sagas.OrderSaga needs it": (
+        PaymentOverdue(),
+        {Header.IS_SAGA_TIMEOUT_MESSAGE: "True"},
+    ),
+}
+
+
+async def test_what_names_no_saga_of_this_type_fails_but_for_an_empty_id_which_begins_one(
+    endpoints: Endpoints, sales: rowbus.Endpoint
+) -> None:
+    async with sales:
+        await sales.send_local(PlaceOrder("R1"), headers={Header.SAGA_ID: ""})
+        for message, headers in STRAY.values():
+            await sales.send_local(message, headers=headers)
+
+        async def failed() -> bool:
+            return await endpoints.backend.count(ERROR) == len(STRAY)
+
+        await eventually(failed)
+
+        async def begun() -> bool:
+            return await endpoints.backend.count("Sales.OrderSaga") == 1
+
+        await eventually(begun)
+    rows = await endpoints.backend.rows(ERROR)
+    said = [row.headers["NServiceBus.ExceptionInfo.Message"] or "" for row in rows]
+    assert [reason for reason in STRAY if not any(reason in text for text in said)] == []
+    assert Renaming.missed == []
+
+
+async def test_a_reply_concerns_that_saga_of_an_endpoint_that_asked(endpoints: Endpoints) -> None:
+    shipped: list[str] = []
+
+    class Base(rowbus.Saga[OrderState], name="Shop.Base", correlation="order_id"):
+        @rowbus.starts(PlaceOrder, by=lambda message: message.order_id)
+        async def placed(self, message: PlaceOrder, context: rowbus.SagaContext) -> None:
+            await context.send("Shipping", ShipOrder(type(self).__name__))
+
+        @rowbus.handles(OrderShipped)
+        async def shipped(self, message: OrderShipped) -> None:
+            shipped.append(f"{type(self).__name__} {message.order_id}")
+
+    class First(Base, name="Shop.First, Sales", correlation="order_id"): ...
+
+    class Second(Base, name="Shop.Second", correlation="order_id", layout="nservicebus"): ...
+
+    class Third(Base, name="Shop.Third", correlation="order_id"):
+        @rowbus.starts(OrderShipped, by=lambda message: message.order_id)
+        async def shipped(self, message: OrderShipped) -> None:
+            shipped.append(f"{type(self).__name__} {message.order_id}")
+
+    sales, shipping = endpoints.make("Sales", recoverability=NO_RETRIES), endpoints.make("Shipping")
+    for saga in (First, Second, Third):
+        sales.add(saga)
+
+    @shipping.handler
+    async def ship(message: ShipOrder, context: rowbus.Context) -> None:
+        await context.reply(OrderShipped(message.order_id))
+
+    async with shipping, sales:
+        await sales.send_local(PlaceOrder("R1"))
+        await eventually(lambda: len(shipped) == len((First, Second, Third)))
+    assert sorted(shipped) == ["First First", "Second Second", "Third Third"]
+    assert await endpoints.backend.count(ERROR) == 0
+    assert await endpoints.backend.count("Sales.Third") == 1
+
+
 async def test_a_message_that_finds_no_saga_is_given_to_who_wants_it(
     endpoints: Endpoints, sales: rowbus.Endpoint
 ) -> None:
-    nobody = {Header.SAGA_ID: "0f3c6a5e-1c57-4c62-9d5a-0123456789ab"}
+    nobody = {Header.SAGA_ID: NOBODY, Header.SAGA_TYPE: "Shop.Sagas.OrderSaga, SagaHost"}
     async with sales:
         first = await sales.send_local(CancelOrder("R1"))
         second = await sales.send_local(PlaceOrder("R1"), headers=nobody)

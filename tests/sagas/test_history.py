@@ -60,7 +60,7 @@ async def played(endpoints: Endpoints, saga: type[OrderSaga]) -> None:
         await eventually(failed)
         if saga is Forgetting:
             assert len(await lines(endpoints, "1")) == 1
-        await sales.send_local(PaymentReceived("1"))
+        await sales.publish(PaymentReceived("1"))
 
         async def completed() -> bool:
             return await endpoints.backend.count("Sales.OrderSaga") == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -83,6 +83,74 @@ def test_what_dotnet_left_out_is_its_default_and_not_the_classes() -> None:
 
 def test_names_are_found_in_any_case() -> None:
     assert FORM.read(f'{{"orderid": "{ID}", "SEEN": 3}}', 1).seen == 3
+
+
+FIRST = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass
+class Times:
+    order_id: str = "R1"
+    first: datetime = datetime.min  # noqa: DTZ901 - .NET's default
+    aware: datetime = FIRST
+    late: datetime = datetime(2026, 1, 1)  # noqa: DTZ001 - a default that is not .NET's
+    day: date = date.min
+    hour: time = time.min
+    never: datetime | None = None
+    rate: float = 0.0
+    moments: list[datetime] = field(default_factory=list)
+    by_name: dict[str, datetime] = field(default_factory=dict)
+
+
+class TimesModel(pydantic.BaseModel):
+    order_id: str = "R1"
+    first: datetime = datetime.min  # noqa: DTZ901 - .NET's default
+    rate: float = 0.0
+    never: datetime | None = None
+
+
+TIMES = NServiceBusForm(Times)
+SEVEN = (
+    '{"OrderId":"R1","Rate":1.0,"NEVER":"2026-11-26T10:00:00.1234567Z","ByName":{"a":"2026-11-26T10:00:00.1234567",'
+    '"A":"2026-11-26T10:00:00.7654321"},"Moments":["2026-11-26T10:00:00.1234567","2026-11-26T10:00:00.7654321"]}'
+)
+
+
+def test_the_first_moment_is_dotnets_default_and_the_last_one_has_all_its_digits() -> None:
+    read = TIMES.read('{"OrderId": "R1"}', 1)
+    assert (read.first, read.aware, read.late) == (datetime.min, FIRST, datetime.min)  # noqa: DTZ901 - as above
+    assert (read.day, read.hour) == (date.min, time.min)
+    assert json.loads(TIMES.write(read)) == {"OrderId": "R1", "Moments": [], "ByName": {}}
+    read.first, read.never, read.moments = datetime.max, datetime.max.replace(tzinfo=UTC), [datetime.max]  # noqa: DTZ901 - "never"
+    written = json.loads(TIMES.write(read))
+    assert written["First"] == "9999-12-31T23:59:59.9999999"
+    assert written["Never"] == "9999-12-31T23:59:59.9999999Z"
+    assert written["Moments"] == ["9999-12-31T23:59:59.9999999"]
+    assert TIMES.read(json.dumps(written), 1).first == datetime.max  # noqa: DTZ901 - "never"
+
+
+@every("kind", [Times, TimesModel])
+@every("value, text", [("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")])
+def test_floats_that_are_no_number_have_newtonsofts_names(kind: type, value: str, text: str) -> None:
+    form: NServiceBusForm[Any] = NServiceBusForm(kind)
+    state = form.read(form.write(kind(rate=float(value))), 1)
+    assert str(state.rate) == value
+    assert json.loads(form.write(state))["Rate"] == text
+    form.read_again(state, form.write(state))
+
+
+def test_what_a_method_did_not_change_keeps_its_seventh_digit() -> None:
+    state = TIMES.read(SEVEN, 1)
+    assert json.loads(TIMES.write_over(SEVEN, state)) == json.loads(SEVEN)
+    state.rate, state.moments[0], state.by_name["b"] = 2.0, datetime(2026, 1, 1), datetime(2026, 1, 1)  # noqa: DTZ001 - as .NET's
+    changed = json.loads(TIMES.write_over(SEVEN, state))
+    assert changed == {
+        **{name: value for name, value in json.loads(SEVEN).items() if name != "NEVER"},
+        "Never": "2026-11-26T10:00:00.1234567Z",
+        "Rate": 2.0,
+        "Moments": ["2026-01-01T00:00:00", "2026-11-26T10:00:00.7654321"],
+        "ByName": {**json.loads(SEVEN)["ByName"], "b": "2026-01-01T00:00:00"},
+    }
 
 
 class Struct(msgspec.Struct):

@@ -115,7 +115,7 @@ async def test_two_that_begin_one_saga_at_once_are_one_saga_and_no_failure(endpo
         go_on.set()
         await inside.acquire()
         await inside.acquire()
-        await shop.customer.send("Sales", PaymentReceived("1"))
+        await shop.customer.publish(PaymentReceived("1"))
         await eventually(lambda: bool(shop.answers))
         assert await shop.sagas() == 1
     assert shop.answers[0].steps[:1] == ["placed True"]
@@ -140,7 +140,7 @@ async def test_a_failed_attempt_leaves_the_saga_as_it_was(endpoints: Endpoints) 
 
 async def test_a_message_without_its_saga_is_consumed(endpoints: Endpoints) -> None:
     async with Shop(endpoints) as shop:
-        await shop.customer.send("Sales", PaymentReceived("nobody's"))
+        await shop.customer.publish(PaymentReceived("nobody's"))
 
         async def consumed() -> bool:
             return await shop.backend.count("Sales") == 0

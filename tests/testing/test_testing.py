@@ -64,7 +64,7 @@ async def test_what_was_sent_can_be_read_as_an_object() -> None:
     async def place(order: PlaceOrder, context: Context) -> None:
         await context.send("Billing", ChargeCard(9.5), time_to_be_received=timedelta(minutes=5))
         await context.send("Billing", ChargeCard(1), immediate=True)
-        await context.reply(order)
+        await context.reply({"order_id": order.order_id}, type="Shop.Placed")
 
     outcome = await run_handlers(sales, ORDER)
 

@@ -19,7 +19,7 @@ from rowbus.cli.store import examine_endpoint, found_stores
 from rowbus.cli.target import addresses_in, load_endpoint, open_database
 from rowbus.database.backends import inspecting
 from rowbus.errors import RowbusError
-from rowbus.log.examination import examine, examine_logs
+from rowbus.log.examination import examine, examine_logs, examine_outbox
 from rowbus.log.gauges import DatabaseGauges, unreachable
 from rowbus.running.signals import run_until_signalled
 from rowbus.running.telemetry.listener import address_of
@@ -41,7 +41,8 @@ def doctor(
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="MODULE:ENDPOINT", help="Examine the delayed message store of this endpoint too."
+            metavar="MODULE:ENDPOINT",
+            help="Examine this endpoint's delayed message store and NServiceBus's outbox too.",
         ),
     ] = None,
     *,
@@ -65,8 +66,10 @@ def doctor(
         findings += [diagnose_left_out(str(address), reason) for address, reason in left_out.items()]
         if location.has_logs:
             findings += examine_logs(session)
-    if endpoint is not None:
-        findings += examine_endpoint(endpoint, database, MOST)
+        if endpoint is not None:
+            outbox = endpoint.addresses.for_endpoint(f"{endpoint.name.replace('.', '_')}_OutboxData")
+            findings += examine_outbox(session, catalog_of(addresses), endpoint.name, outbox, MOST)
+            findings += examine_endpoint(endpoint, database, MOST)
     if as_json:
         show_json([finding._asdict() | {"level": finding.level.value} for finding in findings])
     else:

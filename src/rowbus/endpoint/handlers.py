@@ -19,6 +19,7 @@ from rowbus.messages.message_types import (
     Deserializer,
     contract_of,
     deserializer,
+    event_name,
     is_event,
     with_parents,
 )
@@ -91,7 +92,7 @@ class Handlers:
             self._refuse_second_class(name, kind)
             self._refuse_second_limit(name, limit)
         if is_event(kind) if subscribe is None else subscribe:
-            self._events.update(dict.fromkeys(names))
+            self._events.update((event_name(kind) if _is_named(kind, name) else name, None) for name in names)
         for name in names:
             handler = Handler(
                 f"{function.__module__}.{function.__qualname__}",

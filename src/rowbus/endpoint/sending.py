@@ -9,7 +9,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from rowbus.messages.addresses import address_of
-from rowbus.messages.message_types import contract_of
+from rowbus.messages.message_types import event_name
 from rowbus.transport.send_options import SendOptions, asked, options_of
 from rowbus.transport.send_verbs import AsyncSendVerbs
 
@@ -73,7 +73,7 @@ class Sending(AsyncSendVerbs):
 
         Events are given by class or by wire name; exactly these are subscribed to, and what has them as a parent comes
         too. Publishers may take as long as their `subscription_cache` to notice. Raises ConfigurationError when the
-        endpoint is not started or a name is longer than 200 characters, StorageError.
+        endpoint is not started, for a command, and for a name longer than 200 characters, StorageError.
         """
         await self._started().subscribe(_topics(events))
 
@@ -96,4 +96,4 @@ class Sending(AsyncSendVerbs):
 
 
 def _topics(events: tuple[type | str, ...]) -> list[str]:
-    return [event if isinstance(event, str) else contract_of(event).name for event in events]
+    return [event_name(event) for event in events]

@@ -5,11 +5,13 @@ Invariant: gathers facts, and waits for no lock for long; `diagnosis.py` of each
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rowbus.database.locks import find_holders_now
 from rowbus.database.ownership import suspicious
 from rowbus.database.steps import run_steps_now
+from rowbus.errors import QueueNotFoundError
 from rowbus.log import catalog as log_catalog
 from rowbus.log.diagnosis import LogSchema, diagnose_logs, diagnose_schema, diagnose_strangers
 from rowbus.log.schema import table as log_schema
@@ -17,12 +19,13 @@ from rowbus.log.ticker import ticks
 from rowbus.transport.delayed.diagnosis import MOST_LOOKED_AT, diagnose_delayed, diagnose_shifts, shifts_of
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.finding import find_queues, find_storages, sort_out
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
 from rowbus.transport.queues.catalog.ownership import LOCKED
 from rowbus.transport.queues.diagnosis import (
     diagnose_ended_loops,
     diagnose_fault,
     diagnose_left_out,
+    diagnose_outbox,
     diagnose_queue,
 )
 from rowbus.transport.queues.owners import find_faults
@@ -55,6 +58,19 @@ def examine(session: Session, catalog: Catalog, most: int) -> Iterator[Finding]:
     storages, locked = find_storages(session, catalog, [*read, *delayed.tables])
     yield from server.findings_on_storage(storages)
     yield from (diagnose_left_out(str(address), LOCKED) for address in locked if address in read)
+
+
+def examine_outbox(
+    session: Session, catalog: Catalog, endpoint: str, address: QueueAddress, most: int
+) -> Iterator[Finding]:
+    """Judge the outbox that .NET instances of an endpoint have, if they have one."""
+    with suppress(QueueNotFoundError):
+        try:
+            waiting = look(session, address, catalog.count_undispatched(address, most))
+        except NotLookedAtError as error:
+            yield diagnose_left_out(str(address), error.reason)
+        else:
+            yield diagnose_outbox(endpoint, str(address), waiting)
 
 
 def _examine_delayed(session: Session, address: QueueAddress, most: int) -> Iterator[Finding]:

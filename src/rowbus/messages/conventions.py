@@ -11,10 +11,11 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from rowbus.errors import ConfigurationError
+from rowbus.messages.message_names import check_assembly
 from rowbus.running.functions import check_function
 
-Classes = str | Callable[[type], bool]
-"""Which classes: a module, a class or a pattern of such names (`shop.*.commands.*`), or a function that says."""
+Classes = str | type | Callable[[type], bool]
+"""Which classes: one, a module, a class or a pattern of such names (`shop.*.commands.*`), or a function that says."""
 
 
 class Kind(Enum):
@@ -30,6 +31,7 @@ class Conventional(NamedTuple):
 
     kind: Kind
     name: str
+    assembly: str | None
 
 
 class Conventions(NamedTuple):
@@ -37,6 +39,7 @@ class Conventions(NamedTuple):
 
     kinds: Mapping[Kind, tuple[Classes, ...]]
     namespaces: Mapping[str, str]
+    assembly: str | None
 
     def of(self, kind: type) -> Conventional | None:
         """Return what a class is, None if they say nothing of it; raises ConfigurationError for two answers."""
@@ -46,7 +49,7 @@ class Conventions(NamedTuple):
             raise ConfigurationError(
                 f"{_full_name(kind)} is {kinds} by convention: a message is one of them."
             )
-        return Conventional(found[0], self._name(kind)) if found else None
+        return Conventional(found[0], self._name(kind), self.assembly) if found else None
 
     def _name(self, kind: type) -> str:
         module = kind.__module__
@@ -63,6 +66,7 @@ def conventions(
     events: Classes | Sequence[Classes],
     messages: Classes | Sequence[Classes],
     namespaces: Mapping[str, str],
+    assembly: str | None = None,
 ) -> Conventions:
     """Return conventions as a user gives them; raises ConfigurationError for what says nothing of any class."""
     kinds = {
@@ -75,7 +79,9 @@ def conventions(
     for namespace in (*namespaces, *namespaces.values()):
         if not namespace or not namespace.isprintable() or any(one in namespace for one in ";, "):
             raise ConfigurationError(f"{namespace!r} is neither a module nor a namespace.")
-    return Conventions(kinds, dict(namespaces))
+    if assembly is not None:
+        check_assembly(assembly)
+    return Conventions(kinds, dict(namespaces), assembly)
 
 
 def _several(classes: Classes | Sequence[Classes]) -> tuple[Classes, ...]:
@@ -85,12 +91,14 @@ def _several(classes: Classes | Sequence[Classes]) -> tuple[Classes, ...]:
             raise ConfigurationError(
                 f"{one!r} says of no class whether it is meant: give a name or a function."
             )
-        if not isinstance(one, str):
+        if not isinstance(one, (str, type)):
             check_function(one, "The function that says which classes are meant", "class")
     return given
 
 
 def _takes(which: Classes, kind: type) -> bool:
+    if isinstance(which, type):
+        return which is kind
     if not isinstance(which, str):
         return bool(which(kind))
     name = _full_name(kind)

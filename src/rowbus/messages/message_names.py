@@ -6,9 +6,11 @@ given, the most concrete first.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from rowbus.errors import ConfigurationError
 from rowbus.messages.headers import Header, parse_enclosed_types
 from rowbus.running.bounded import MOST
 
@@ -50,23 +52,57 @@ def first_type(header: str | None) -> str:
     return types[0] if types else UNTYPED
 
 
-QUALIFIED: Final = ", Version=0.0.0.0, Culture=neutral, PublicKeyToken=null"
-"""Follows each of several names: ServiceControl takes all of a bare list for one name."""
+UNVERSIONED: Final = ", Version=0.0.0.0, Culture=neutral, PublicKeyToken=null"
+"""Follows an assembly of which only the name is known."""
+
+_FIRST_NAMESPACE: Final = re.compile(r"[^.+`\[\\]*")
+_assemblies: dict[str, str] = {}  # of the types declared in this process, by their wire names
+
+
+def declare_assembly(name: str, assembly: str) -> None:
+    """Have a type be written with an assembly: its name, or `Name, Version=1.2.0.0`; raises ConfigurationError."""
+    check_assembly(assembly)
+    if _assemblies.get(name) != assembly:
+        _assemblies[name] = assembly
+        enclosed_types.cache_clear()
+
+
+def check_assembly(assembly: str) -> None:
+    """Raise ConfigurationError for what cannot be the name of an assembly."""
+    if not assembly.strip(", ") or ";" in assembly or not assembly.isprintable():
+        raise ConfigurationError(
+            f'{assembly!r} is no assembly: give its name, as "Shop.Messages", or "Shop.Messages, Version=1.2.0.0".'
+        )
 
 
 @lru_cache(maxsize=MOST)
 def enclosed_types(names: tuple[str, ...]) -> str:
-    """Return the header for a message's wire names: one as it is, each of several as .NET qualifies it."""
+    """Return the header for a message's wire names: each with its assembly, if it has one or there are several.
+
+    .NET takes the version in `A, Version=0.0.0.0` for the assembly, and ServiceControl a bare list for one name.
+    """
     entries = [entry.strip() for name in names for entry in name.split(";") if entry.strip()]
-    if len(entries) < 2:  # noqa: PLR2004 - one name needs nothing that ends it
-        return "".join(entries)
-    return ";".join(entry if _is_qualified(entry) else f"{entry}{QUALIFIED}" for entry in entries)
+    if len(entries) == 1 and entries[0] not in _assemblies:
+        return entries[0]
+    package = _assemblies.get(entries[0]) if entries else None
+    return ";".join(_qualified(entry, package) for entry in entries)
+
+
+def _qualified(entry: str, package: str | None) -> str:
+    """Return a name with its assembly: its own, the message's, or the first part of its namespace."""
+    if _is_qualified(entry):
+        return entry
+    first = _FIRST_NAMESPACE.match(entry)
+    assembly = _assemblies.get(entry) or package or (first[0] if first else "") or entry
+    if "," not in assembly:
+        return f"{entry}, {assembly}{UNVERSIONED}"
+    return f"{entry}, {assembly}{'' if 'Culture=' in assembly else UNVERSIONED[UNVERSIONED.index(', Culture') :]}"
 
 
 def names_assemblies(header: str) -> bool:
-    """Say whether a header names assemblies of types: .NET always does, we do where a wire name has one."""
-    return any(_is_qualified(entry.strip().removesuffix(QUALIFIED)) for entry in header.split(";"))
+    """Say whether a header has versions of assemblies, as .NET's always do, and ours where a declaration says it."""
+    return any(_is_qualified(entry) and not entry.endswith(UNVERSIONED) for entry in header.split(";"))
 
 
 def _is_qualified(entry: str) -> bool:
-    return parse_enclosed_types(entry) != (entry,)
+    return parse_enclosed_types(entry) != (entry.strip(),)

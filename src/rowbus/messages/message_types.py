@@ -24,6 +24,7 @@ from rowbus.messages.bodies.serializer import Read, Serializer, Serializers
 from rowbus.messages.bodies.shape import Convention, checked_convention
 from rowbus.messages.conventions import Classes, Conventional, Conventions, Kind, conventions
 from rowbus.messages.dispatch import AppendedEvent
+from rowbus.messages.message_names import declare_assembly
 from rowbus.messages.outgoing import Content
 from rowbus.messages.return_code import RETURN_CODE, ReturnCode
 from rowbus.running.bounded import LONGEST_REMEMBERED, MOST, Bounded
@@ -55,27 +56,42 @@ class Contract(NamedTuple):
 
 
 def command(
-    name: str, *, parents: tuple[str, ...] = (), rename: Convention | None = None
+    name: str,
+    *,
+    parents: tuple[str, ...] = (),
+    rename: Convention | None = None,
+    assembly: str | None = None,
 ) -> Callable[[T], T]:
     """Declare a class to be a command: sent to one endpoint. `name` is its name on the wire (a .NET FullName).
 
     `rename` says what its fields are called in a body, and those of the classes within: "pascal" (`OrderId`, as .NET
-    does) or "camel"; None: as the serializer says, by default as in Python. Raises ConfigurationError for a name that
-    cannot be one.
+    does) or "camel"; None: as the serializer says, by default as in Python. `assembly` is the .NET assembly that the
+    name is written with, `Shop.Messages` or `Shop.Messages, Version=1.2.0.0`: ServicePulse shows both. Raises
+    ConfigurationError for a name that cannot be one.
     """
-    return _declare(name, parents, Kind.COMMAND, rename)
+    return _declare(name, parents, Kind.COMMAND, rename, assembly)
 
 
-def event(name: str, *, parents: tuple[str, ...] = (), rename: Convention | None = None) -> Callable[[T], T]:
+def event(
+    name: str,
+    *,
+    parents: tuple[str, ...] = (),
+    rename: Convention | None = None,
+    assembly: str | None = None,
+) -> Callable[[T], T]:
     """Declare a class to be an event: published to many. `parents` are wire names that subscribers may know it by."""
-    return _declare(name, parents, Kind.EVENT, rename)
+    return _declare(name, parents, Kind.EVENT, rename, assembly)
 
 
 def message(
-    name: str, *, parents: tuple[str, ...] = (), rename: Convention | None = None
+    name: str,
+    *,
+    parents: tuple[str, ...] = (),
+    rename: Convention | None = None,
+    assembly: str | None = None,
 ) -> Callable[[T], T]:
     """Declare a class to be a plain message, such as a reply."""
-    return _declare(name, parents, Kind.MESSAGE, rename)
+    return _declare(name, parents, Kind.MESSAGE, rename, assembly)
 
 
 def _check_is_text(name: object, kind: Kind) -> None:
@@ -88,7 +104,9 @@ def _check_is_text(name: object, kind: Kind) -> None:
         )
 
 
-def _declare(name: str, parents: tuple[str, ...], kind: Kind, rename: Convention | None) -> Callable[[T], T]:
+def _declare(
+    name: str, parents: tuple[str, ...], kind: Kind, rename: Convention | None, assembly: str | None
+) -> Callable[[T], T]:
     checked_convention(rename)
     _check_is_text(name, kind)
     for wire_name in (name, *parents):
@@ -103,6 +121,9 @@ def _declare(name: str, parents: tuple[str, ...], kind: Kind, rename: Convention
                 f"{parent} cannot be a parent of {name}: it only marks a class in .NET, where each message that names "
                 "it causes a warning. Leave it out."
             )
+
+    if assembly is not None:
+        declare_assembly(name, assembly)
 
     def declare(kind_of_message: T) -> T:
         setattr(kind_of_message, _CONTRACT, Contract(name, parents, kind))
@@ -121,18 +142,20 @@ def declare(
     events: Classes | Sequence[Classes] = (),
     messages: Classes | Sequence[Classes] = (),
     namespaces: Mapping[str, str] = MappingProxyType({}),
+    assembly: str | None = None,
 ) -> None:
     """Declare classes by convention, instead of by `command`, `event` and `message`, for all of the process.
 
-    Classes are given as a module, which means those in modules within it too, as a class's name with its module, as a
-    pattern of such names (`shop.*.commands.*`), or as a function that takes a class and says. `namespaces` says of
-    modules, and of those within them, which .NET namespace their classes are in: `{"shop.messages": "Shop.Messages"}`;
-    the innermost module counts, and a class in no such module goes by its Python name. Bases that are messages too are
-    the parents. Where several calls say something of a class, the first counts; a class with a decorator is what that
-    says. To be called before the classes are used: raises ConfigurationError for a class that already goes by another
-    name, as using one raises it that is two things at once.
+    Classes are given one by one, or as a module, which means those in modules within it too, as a class's name with its
+    module, as a pattern of such names (`shop.*.commands.*`), or as a function that takes a class and says. `namespaces`
+    says of modules, and of those within them, which .NET namespace their classes are in: `{"shop.messages":
+    "Shop.Messages"}`; the innermost module counts, and a class in no such module goes by its Python name. Bases that
+    are messages too are the parents. `assembly` is the .NET assembly of all of them, as in `command`. Where several
+    calls say something of a class, the first counts; a class with a decorator is what that says. To be called before
+    the classes are used: raises ConfigurationError for a class that already goes by another name, as using one raises
+    it that is two things at once.
     """
-    more = conventions(commands, events, messages, namespaces)
+    more = conventions(commands, events, messages, namespaces, assembly)
     for kind in _by_own_name:
         if more.of(kind) is not None:
             raise ConfigurationError(
@@ -165,6 +188,8 @@ def declared_contract(kind: type) -> Contract | None:
     found = _conventional(kind) if contract is None else None
     if found is None:
         return contract
+    if found.assembly is not None:
+        declare_assembly(found.name, found.assembly)
     parents = tuple(dict.fromkeys(name for base in kind.__mro__[1:] for name in _names_of_base(base)))
     if parents:
         _parents[found.name] = parents
@@ -205,16 +230,44 @@ def is_event(kind: object) -> bool:
     return isinstance(kind, type) and contract_of(kind).kind is Kind.EVENT
 
 
-def refuse_command(event: object) -> None:
-    """Raise MessageSerializationError for an object that cannot be published, because it was declared a command."""
-    kind: type = type(event)
-    contract = contract_of(kind)
+_MISUSES: Final = {
+    ("Publish", Kind.COMMAND): (
+        "it is sent to the one endpoint that handles it. Declare it with rowbus.event to publish it."
+    ),
+    ("Send", Kind.EVENT): (
+        "it is published to all that subscribe. Publish it, or declare it with rowbus.command to send it."
+    ),
+    (
+        "Reply",
+        Kind.COMMAND,
+    ): "a reply is for who asked. Send it, or declare it with rowbus.message to reply with it.",
+    (
+        "Reply",
+        Kind.EVENT,
+    ): "a reply is for who asked. Publish it, or declare it with rowbus.message to reply with it.",
+}
+
+
+def refuse_misuse(message: object, intent: str) -> None:
+    """Raise MessageSerializationError for an object whose class is declared to be what does not travel so."""
+    kind: type = type(message)
+    contract = declared_contract(kind)
+    if contract is not None and (reason := _MISUSES.get((intent, contract.kind))) is not None:
+        what = f"{'an' if contract.kind is Kind.EVENT else 'a'} {contract.kind.value}"
+        raise MessageSerializationError(f"{contract.name} is {what}: {reason}", type_name=contract.name)
+
+
+def event_name(event: type | str) -> str:
+    """Return the wire name that is subscribed to; raises ConfigurationError for a command's."""
+    if isinstance(event, str):
+        return event
+    contract = contract_of(event)
     if contract.kind is Kind.COMMAND:
-        raise MessageSerializationError(
-            f"{contract.name} is a command: it is sent to the one endpoint that handles it. Declare it with "
-            f"rowbus.event to publish it.",
-            type_name=contract.name,
+        raise ConfigurationError(
+            f"{contract.name} is a command, which nobody publishes: there is nothing to subscribe to. Declare it with "
+            "rowbus.event, if it is one."
         )
+    return contract.name
 
 
 _NO_MESSAGES: Final = (str, bool, int, float, complex, list, tuple, set, frozenset, type(None))

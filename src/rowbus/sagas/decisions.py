@@ -37,38 +37,43 @@ def is_timeout(headers: Mapping[str, str | None]) -> bool:
     return Header.IS_SAGA_TIMEOUT_MESSAGE in headers
 
 
-def saga_id_of(
-    headers: Mapping[str, str | None], saga: str, others: Collection[str] = ()
-) -> tuple[str | None, bool]:
-    """Return the id of the saga a message is for, None for none, and whether it may begin one.
+def is_for_another(headers: Mapping[str, str | None], saga: str, known: Collection[str]) -> bool:
+    """Say whether a message brings the id of another saga that is `known` here: then it does not concern this one."""
+    return _brings_id(headers) and _type_of(headers) in set(known) - {saga}
 
-    `saga` is this saga's type; an id is not for it when it comes with the type of one of the `others` that the
-    endpoint has. Raises SagaCorrelationError for text that is no UUID.
-    """
+
+def saga_id_of(headers: Mapping[str, str | None]) -> str | None:
+    """Return the id of the saga a message is for, None for none; raises SagaCorrelationError for what is no UUID."""
     text = headers.get(Header.SAGA_ID)
-    if text is None or headers.get(Header.MESSAGE_INTENT) == "Publish" or _is_for(headers, others, saga):
-        return None, True
-    if not text.strip():
-        return None, False
+    if not text or not _brings_id(headers):
+        return None
     try:
-        return str(UUID(text.strip())), False
+        return str(UUID(text.strip()))
     except ValueError:
         raise SagaCorrelationError(
             f"The header {Header.SAGA_ID} is {text!r}, which is no id of a saga.", value=text
         ) from None
 
 
-def _is_for(headers: Mapping[str, str | None], others: Collection[str], saga: str) -> bool:
-    """Say whether the saga's type in the headers is that of another saga that is known here."""
-    name = (headers.get(Header.SAGA_TYPE) or "").partition(",")[0].strip()
-    return name != saga and name in others
+def may_begin(headers: Mapping[str, str | None], saga: str) -> bool:
+    """Say whether a message may begin a saga: not if it was meant for one of these that there was."""
+    return not _brings_id(headers) or _type_of(headers) != saga
 
 
-def search(saga_id: str | None, *, may_begin: bool, starts: bool) -> Search:
+def _brings_id(headers: Mapping[str, str | None]) -> bool:
+    """Say whether the header of the id counts: in an event it is its publisher's."""
+    return headers.get(Header.SAGA_ID) is not None and headers.get(Header.MESSAGE_INTENT) != "Publish"
+
+
+def _type_of(headers: Mapping[str, str | None]) -> str:
+    return (headers.get(Header.SAGA_TYPE) or "").partition(",")[0].strip()
+
+
+def search(saga_id: str | None, *, begins: bool) -> Search:
     """Decide how a saga is looked for."""
     if saga_id is not None:
         return Search.BY_ID
-    return Search.BEGIN if starts and may_begin else Search.BY_CORRELATION
+    return Search.BEGIN if begins else Search.BY_CORRELATION
 
 
 LONGEST: Final = 200

@@ -16,7 +16,16 @@ from rowbus.errors import SagaCorrelationError
 from rowbus.messages.headers import Header
 from rowbus.messages.state_change import STATE_CHANGES, StateChange
 from rowbus.sagas.context import SagaContext
-from rowbus.sagas.decisions import Search, correlation_text, is_timeout, saga_id_of, search, value_of
+from rowbus.sagas.decisions import (
+    Search,
+    correlation_text,
+    is_for_another,
+    is_timeout,
+    may_begin,
+    saga_id_of,
+    search,
+    value_of,
+)
 from rowbus.sagas.definition import Role
 from rowbus.sagas.history.table import Transition
 from rowbus.sagas.row_state import read_state, written_state
@@ -96,20 +105,21 @@ class Invocation:
         saga: type[Saga[Any]],
         rules: Rules,
         store: Callable[[Context], SagaStore],
-        others: Collection[str],
+        known: Collection[str],
     ) -> None:
-        """Call these methods; rows are in `store`, `others` are the types of the endpoint's sagas."""
+        """Call these methods; rows are in `store`, `known` are the types of the endpoint's sagas."""
         self._saga = saga
         self._definition: Definition = saga.definition
         self._rules = rules
         self._store = store
-        self._others = others
+        self._known = known
 
     async def __call__(self, message: object, context: Context) -> None:
         """Handle a message in its transaction; raises what finding the saga, or its method, raises."""
         rule = self._rules.timeout if is_timeout(context.headers) else self._rules.message
-        if rule is None:
-            logger.debug("Message %s is nothing that %s handles", context.message_id, self._definition.name)
+        name = self._definition.full_name
+        if rule is None or is_for_another(context.headers, name, self._known):
+            logger.info("Message %s is nothing for saga %s: it is not called", context.message_id, name)
             return
         call = Call(rule, message, context, self._store(context))
         value, row = await self._find(call)
@@ -121,13 +131,15 @@ class Invocation:
     async def _find(self, call: Call) -> tuple[object, SagaRow | None]:
         """Return what the message is correlated by, and the row that it found."""
         rule, message, context, store = call
-        saga_id, may_begin = saga_id_of(context.headers, self._definition.full_name, self._others)
-        way = search(saga_id, may_begin=may_begin, starts=rule.role is Role.START)
+        saga_id = saga_id_of(context.headers)
+        begins = rule.role is Role.START and may_begin(context.headers, self._definition.full_name)
+        way = search(saga_id, begins=begins)
         if way is Search.BY_ID and saga_id is not None:
-            return None, await store.find_by_id(saga_id)
+            row = await store.find_by_id(saga_id)
+            if row is None and begins:
+                raise self._unknown(saga_id)
+            return None, row
         if rule.by is None:
-            if rule.role is Role.TIMEOUT:
-                return None, None
             raise self._unmapped(rule)
         value = self._value(rule.by, rule, message, context)
         text = correlation_text(value)
@@ -145,10 +157,20 @@ class Invocation:
         )
 
     def _unmapped(self, rule: Rule) -> SagaCorrelationError:
+        lacks = f"The message has no {Header.SAGA_ID}, and"
+        if rule.role is Role.TIMEOUT:
+            return SagaCorrelationError(f"{lacks} a timeout of {self._definition.name} needs it.", value=None)
         return SagaCorrelationError(
-            f"The message has no {Header.SAGA_ID}, and {rule.name} does not say what else its saga is found by: give "
+            f"{lacks} {rule.name} does not say what else its saga is found by: give "
             f"rowbus.{rule.role.value}({rule.kind.__name__}, by=…).",
             value=None,
+        )
+
+    def _unknown(self, saga_id: str) -> SagaCorrelationError:
+        return SagaCorrelationError(
+            f"The message is for the saga {saga_id}, which {self._definition.name} has not, and does not say of which "
+            f"type that is: it begins none. Leave out {Header.SAGA_ID} to begin one.",
+            value=saga_id,
         )
 
     def _beginning(self, text: str, context: Context) -> Beginning:

@@ -24,7 +24,7 @@ def read_state(definition: Definition, row: SagaRow) -> Any:  # noqa: ANN401 - o
 
 def written_state(definition: Definition, row: SagaRow, state: object) -> str:
     """Return the JSON of what a method made of a state; raises SagaStateError if that could not be read again."""
-    text = definition.form.write(state)
+    text = definition.form.write_over(row.state, state)
     try:
         _fitting(definition, row, definition.form.read_again(state, text))
     except SagaStateError as error:

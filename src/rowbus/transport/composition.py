@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import address_of
+from rowbus.messages.bodies.serializer import check_serializer
 from rowbus.messages.dispatch import DelayedSend, Multicast, Send
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.identity import Identity
-from rowbus.messages.message_types import DEFAULT, refuse_command, serialize
+from rowbus.messages.message_types import DEFAULT, refuse_misuse, serialize
 from rowbus.messages.mutators import KeepingMutator, put_on
 from rowbus.messages.outgoing import NO_OPTIONS, Content, HeaderText, compose
 from rowbus.messages.return_code import ReturnCode, answer_of
@@ -72,6 +73,7 @@ class Composer:
         self.addresses = addresses
         self.origin = origin
         self.mutators = mutators
+        check_serializer(serializer)
         self._serializer = serializer
         self.headers: Mapping[str, str] = {}
         """Headers of all that is made; those of a single message win."""
@@ -97,11 +99,12 @@ class Composer:
         """Return the send of a message object, delayed if the options say so.
 
         `incoming` are the headers of the message in hand, if there is one. Raises InvalidAddressError,
-        MessageSerializationError, InvalidHeaderError.
+        MessageSerializationError, for an event that is sent too, InvalidHeaderError.
         """
         address, due = self.address(destination), options.due
-        if intent == "Reply" and options.type is None:
-            message = answer_of(message)
+        if options.type is None:  # else it goes as what it is called there
+            message = answer_of(message) if intent == "Reply" else message
+            refuse_misuse(message, intent)
         if isinstance(message, ReturnCode):
             content = ANSWER
             options = options._replace(headers={**message.headers(), **(options.headers or {})})
@@ -112,7 +115,7 @@ class Composer:
 
     def event(self, event: object, options: Options = NO_OPTIONS, *, incoming: Incoming = None) -> Multicast:
         """Return what is published of an event; raises as `compose`, and MessageSerializationError for a command."""
-        refuse_command(event)
+        refuse_misuse(event, "Publish")
         content = self._content(event, options.type)
         outgoing = self._message(content, new_message_id(), options, "Publish", incoming)
         return Multicast(outgoing, content.types)
@@ -144,7 +147,7 @@ class Composer:
     ) -> Iterator[OutgoingMessage]:
         """Give messages as mutators change them, which may write other headers for each."""
         for message_id, message in zip(new_message_ids(), messages, strict=False):  # the ids never end
-            one = self._message(self._content(message, options.type), message_id, options)
+            one = self._message(self._sent(message, options.type), message_id, options)
             yield one if forward_to is None else marked(one, forward_to)
 
     def _texts(
@@ -157,13 +160,18 @@ class Composer:
             return
         shared: dict[tuple[str | None, ...], HeaderText] = Bounded()
         for message_id, message in zip(new_message_ids(), messages, strict=False):  # the ids never end
-            content = self._content(message, options.type)
+            content = self._sent(message, options.type)
             key = (content.content_type, *content.types)
             text = shared.get(key)
             if text is None:
                 first = self._message(content, HeaderText.PLACEHOLDER, options)
                 text = shared[key] = HeaderText(first if forward_to is None else marked(first, forward_to))
             yield text.with_id(message_id), content.body
+
+    def _sent(self, message: object, type: MessageType) -> Content:
+        if type is None:
+            refuse_misuse(message, "Send")
+        return self._content(message, type)
 
     def _content(self, message: object, type: MessageType) -> Content:
         types = type if isinstance(type, tuple) else (type,) if type else ()

@@ -13,6 +13,7 @@ from rowbus.errors import (
     MalformedHeadersError,
     MessageDeserializationError,
     MessageSerializationError,
+    SagaStateError,
     SagaVersionError,
     StorageError,
     UnknownMessageTypeError,
@@ -231,6 +232,8 @@ def test_a_message_waits_an_hour_for_the_version_that_wrote_its_saga_and_keeps_i
 
     assert Recoverability(immediate=0, delayed=0).decide(attempt) == verdict
     assert Recoverability(unrecoverable=(SagaVersionError,)).decide(attempt) == MoveToErrorQueue()
+    unreadable = FailedAttempt(SagaStateError("no JSON"), 1, headers, NOW)
+    assert Recoverability().decide(unreadable) == MoveToErrorQueue()
     assert retry_headers(attempt, is_counted=False) == {
         Header.RETRIES: "2",
         Header.WAITING_SINCE: since or format_timestamp(NOW),

@@ -13,11 +13,12 @@ import math
 from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from rowbus.messages.bodies.shape import (
+    AS_THEY_ARE,
     Names,
     fields_of,
     is_items,
@@ -29,6 +30,8 @@ from rowbus.messages.bodies.shape import (
 )
 from rowbus.messages.timestamps import format_time_span
 
+_NAMES_OF_FLOATS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
 
 def plain(value: Any, names: Names) -> Any:  # noqa: ANN401, PLR0911 - any value, one answer for each kind
     """Return a value as an encoder takes it; raises ValueError for numbers that are none."""
@@ -37,7 +40,7 @@ def plain(value: Any, names: Names) -> Any:  # noqa: ANN401, PLR0911 - any value
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, (float, Decimal)):
-        return finite(value)
+        return finite(value, names)
     if isinstance(value, timedelta):
         return format_time_span(value)
     if is_mapping(value):
@@ -53,11 +56,13 @@ def plain(value: Any, names: Names) -> Any:  # noqa: ANN401, PLR0911 - any value
     return value
 
 
-def finite(number: float | Decimal) -> float | Decimal:
-    """Return a number that JSON can hold; raises ValueError for NaN and the infinities."""
-    if not math.isfinite(number):
-        raise ValueError(f"{number} is no number that JSON can hold")
-    return number
+def finite(number: float | Decimal, names: Names = AS_THEY_ARE) -> float | Decimal | str:
+    """Return a number that JSON can hold, or the name of one; raises ValueError for NaN and infinities without."""
+    if math.isfinite(number):
+        return number
+    if names.names_floats and isinstance(number, float):
+        return _NAMES_OF_FLOATS[str(number)]
+    raise ValueError(f"{number} is no number that JSON can hold")
 
 
 def _key(key: Any) -> Any:  # noqa: ANN401
@@ -121,7 +126,7 @@ def _merged(value: Any, dumped: Any, names: Names) -> Any:  # noqa: ANN401, PLR0
     if isinstance(value, (timedelta, Decimal)) and isinstance(dumped, (str, timedelta, Decimal)):
         return plain(value, names)
     if isinstance(value, float) and dumped is None:
-        return finite(value)
+        return finite(value, names)
     return plain(dumped, names)
 
 

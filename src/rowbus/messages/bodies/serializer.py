@@ -38,7 +38,8 @@ class Serializers:
     def __init__(self, serializers: Sequence[Serializer]) -> None:
         """Take the main one first.
 
-        Raises ConfigurationError for none, for two of one content type, and for methods that are `async def`s.
+        Raises ConfigurationError for none, for one without content types or two of one, and for methods that are
+        `async def`s.
         """
         if not serializers:
             raise ConfigurationError(
@@ -47,6 +48,7 @@ class Serializers:
         self.main = serializers[0]
         self._by_type: dict[str, Serializer] = {}
         for serializer in serializers:
+            check_serializer(serializer)
             check_function(serializer.write, "The serializer's method", "message", "types")
             check_function(serializer.reader, "The serializer's method", "kind")
             for content_type in serializer.content_types:
@@ -60,6 +62,16 @@ class Serializers:
     def knows(self, content_type: str | None) -> bool:
         """Say whether a content type is one of theirs, or left out."""
         return not content_type or essence(content_type) in self._by_type
+
+
+def check_serializer(serializer: Serializer) -> None:
+    """Raise ConfigurationError for one whose content types are not a sequence of at least one."""
+    types = serializer.content_types
+    if isinstance(types, str) or not types:
+        raise ConfigurationError(
+            f"The content_types of {type(serializer).__name__} are {types!r}: give them as a tuple, the one it writes "
+            'first, such as ("application/json",).'
+        )
 
 
 def essence(content_type: str | None) -> str:

@@ -298,10 +298,14 @@ Convention = Literal["pascal", "camel"]
 
 
 class Names(NamedTuple):
-    """How fields are named: by a convention (None: as in Python), and whether case counts when reading."""
+    """How fields are named: by a convention (None: as in Python), and whether case counts when reading.
+
+    `names_floats` if NaN and the infinities have names, too, Newtonsoft's; else they are refused.
+    """
 
     rename: Convention | None = None
     ignore_case: bool = False
+    names_floats: bool = False
 
     def written(self, name: str) -> str:
         """Return what a field is called in a body."""

@@ -341,6 +341,17 @@ def diagnose_queue(queue: QueueShape) -> Finding:
     return Finding(level, subject, text, remedy)
 
 
+def diagnose_outbox(endpoint: str, subject: str, waiting: int) -> Finding:
+    """Judge an outbox of .NET's of an endpoint that Python serves, too."""
+    if not waiting:
+        return Finding(Level.OK, subject, "NServiceBus's outbox, of which all is sent")
+    remedy = (
+        f"stop the Python instances of {endpoint} and start one of .NET: what they take of it is never sent. A shared "
+        "endpoint uses SendsAtomicWithReceive and no outbox"
+    )
+    return Finding(Level.WARN, subject, f"{waiting:,} messages of NServiceBus's outbox are not sent", remedy)
+
+
 def diagnose_left_out(subject: str, reason: str) -> Finding:
     """Tell of a table of which nothing is read."""
     return Finding(Level.WARN, subject, not_looked_at(reason), advice(reason))

@@ -17,6 +17,7 @@ from rowbus.errors import (
     InvalidTimestampError,
     MalformedHeadersError,
     MessageDeserializationError,
+    SagaStateError,
     SagaVersionError,
     UnknownMessageTypeError,
     Unrecoverable,
@@ -126,7 +127,7 @@ class Recoverability:
     """Retries at once after the first failure. Defaults to 5, so 6 attempts."""
 
     unrecoverable: tuple[type[BaseException], ...] = ()
-    """Exceptions never retried, beside `rowbus.Unrecoverable` and messages that cannot be read. Defaults to none."""
+    """Exceptions never retried, beside `Unrecoverable`, and messages and sagas that cannot be read."""
 
     delayed: int = 3
     """Retries after a delay, once the immediate ones are used up. Defaults to 3."""
@@ -159,6 +160,8 @@ class Recoverability:
             return MoveToErrorQueue()
         if is_a(attempt.error, SagaVersionError):
             return _until_newer(attempt)
+        if is_a(attempt.error, SagaStateError):
+            return MoveToErrorQueue()
         if attempt.failures <= self.immediate:
             return ImmediateRetry()
         if attempt.delayed_retries < self.delayed and self._is_in_time(attempt):

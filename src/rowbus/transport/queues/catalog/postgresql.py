@@ -84,6 +84,13 @@ def queue_state(address: QueueAddress, most: int) -> Statement[QueueState]:
     return Statement(query, {"most": most}, _state)
 
 
+def count_undispatched(address: QueueAddress, most: int) -> Statement[int]:
+    """Count what an outbox of .NET's holds that is not sent yet, up to `most`."""
+    names = {"schema": address.schema, "outbox": address.table}
+    query = _load("count_undispatched", f"Failed to count what {address} holds", names, queue=str(address))
+    return Statement(query, {"most": most}, scalar)
+
+
 def queue_storage(addresses: Iterable[QueueAddress]) -> Statement[list[Storage]]:
     """Say what queues occupy, from the server's statistics; missing ones are left out. Waits as `positions`."""
     query = _load("queue_storage", "Failed to read the statistics of queues")

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from rowbus.database.sqlserver.statements import instant, lines, load, truth
-from rowbus.database.statements import Statement, no_rows
+from rowbus.database.statements import Statement, no_rows, scalar
 from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.transport.queues.catalog.table import QueueState
 from rowbus.transport.queues.diagnosis import SnapshotHolder, Storage
@@ -69,6 +69,12 @@ class Catalog:
         """Count the messages of a queue not in flight, up to `most`; show the oldest's headers."""
         query = _load("queue_state", f"Failed to count the messages of {address}", **_identifiers(address))
         return Statement(query._replace(queue=str(address)), {"most": most}, _state)
+
+    def count_undispatched(self, address: QueueAddress, most: int) -> Statement[int]:
+        """Count what an outbox of .NET's holds that is not sent yet, up to `most`."""
+        names = {**_identifiers(address), "outbox": address.table}
+        query = _load("count_undispatched", f"Failed to count what {address} holds", **names)
+        return Statement(query._replace(queue=str(address)), {"most": most}, scalar)
 
     def queue_storage(self, addresses: Iterable[QueueAddress]) -> Statement[list[Storage]]:
         """Say what queues occupy, from the server's statistics; missing ones are left out."""

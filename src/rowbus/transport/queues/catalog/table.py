@@ -78,6 +78,10 @@ class Catalog(Protocol):
         """Count a queue's messages, up to `most`, and those of them in flight; show the oldest's headers."""
         raise NotImplementedError
 
+    def count_undispatched(self, address: QueueAddress, most: int) -> Statement[int]:
+        """Count what an outbox of .NET's holds that is not sent yet, up to `most`."""
+        raise NotImplementedError
+
     def queue_storage(self, addresses: Iterable[QueueAddress]) -> Statement[list[Storage]]:
         """Say what queues occupy, from the server's statistics; missing ones are left out. May wait for a lock."""
         raise NotImplementedError

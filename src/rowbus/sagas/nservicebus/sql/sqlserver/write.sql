@@ -1,5 +1,5 @@
--- Write a saga's state into its row of .NET's table, unless another has written it since it was found. The versions, which
--- say what wrote a row first, stay as they are.
+-- Write a saga's state into its row of .NET's table, unless another has written it since it was found, and
+-- which program that was.
 -- Its row is locked by this transaction already; waits for nothing. Returns one row: how many were written, 1 or 0. Leaves
 -- NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
@@ -11,6 +11,8 @@ declare @state nvarchar(max) = N'$(state)';
 update [$(catalog)].[$(schema)].[$(shared_saga)]
 set
     Data = @state,
+    PersistenceVersion = N'rowbus',
+    SagaTypeVersion = N'0.0',
     Concurrency = Concurrency + 1
 where Id = @id and Concurrency = @concurrency;
 select @@rowcount as written;

@@ -1,0 +1,113 @@
+"""What cannot travel in a way is refused there, before it leaves: events that are sent, answers that are commands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import rowbus
+from rowbus.messages.addresses import PostgresAddresses
+from rowbus.messages.outgoing import Options, Origin
+from rowbus.transport.composition import Composer
+from tests.conformance.endpoints import NO_RETRIES
+from tests.conformance.transport import eventually
+from tests.fixtures.every import every
+
+if TYPE_CHECKING:
+    from rowbus.messages.bodies.serializer import Read
+    from tests.conformance.endpoints import Endpoints
+
+
+@rowbus.command("Misuse.Order")
+@dataclass
+class Order:
+    number: int = 1
+
+
+@rowbus.event("Misuse.Ordered")
+@dataclass
+class Ordered:
+    number: int = 1
+
+
+@rowbus.message("Misuse.Answer")
+@dataclass
+class Answer:
+    number: int = 1
+
+
+async def test_a_handler_sends_and_answers_with_what_may_be_sent_and_answered_with(
+    endpoints: Endpoints,
+) -> None:
+    sales, said = endpoints.make("Sales", recoverability=NO_RETRIES), []
+
+    @sales.handler
+    async def handle(message: Order, context: rowbus.Context) -> None:
+        for attempt in (
+            context.send("Sales", Ordered()),
+            context.send_local(Ordered()),
+            context.reply(Ordered()),
+            context.reply(Order()),
+            context.publish(Order()),
+        ):
+            with pytest.raises(rowbus.MessageSerializationError) as refused:
+                await attempt
+            said.append(str(refused.value))
+        await context.reply(Answer(), to="Sales")
+        said.append("done")
+
+    async with sales:
+        for attempt in (sales.send("Sales", Ordered()), sales.publish(Order())):
+            with pytest.raises(rowbus.MessageSerializationError):
+                await attempt
+        with pytest.raises(
+            rowbus.ConfigurationError, match=r"Misuse\.Order is a command, which nobody publishes"
+        ):
+            await sales.subscribe(Order)
+        await sales.send("Sales", Order())
+        await eventually(lambda: "done" in said)
+    event, command = "Misuse.Ordered is an event: ", "Misuse.Order is a command: "
+    assert [text[: text.index(": ") + 2] for text in said[:-1]] == [event, event, event, command, command]
+
+
+def test_a_client_sends_no_events_also_of_many() -> None:
+    composer = Composer(PostgresAddresses(), Origin())
+    for attempt in (
+        lambda: composer.compose("Sales", Ordered()),
+        lambda: [list(batch.texts) for batch in composer.batches([Order(), Ordered()], Options())],
+    ):
+        with pytest.raises(rowbus.MessageSerializationError, match=r"Misuse\.Ordered is an event"):
+            attempt()
+
+
+def test_nobody_subscribes_to_a_command() -> None:
+    sales = rowbus.Endpoint("Sales")
+
+    with pytest.raises(rowbus.ConfigurationError, match="there is nothing to subscribe to"):
+
+        @sales.handler(subscribe=True)
+        async def handle(message: Order) -> None: ...
+
+    @sales.handler("Misuse.IOrdered", subscribe=True)  # of an event that another class stands for
+    async def read(message: Order) -> None: ...
+
+
+class Format:
+    def __init__(self, content_types: Any) -> None:  # noqa: ANN401 - that is what is wrong
+        self.content_types = content_types
+
+    def write(self, message: object, types: tuple[str, ...], /) -> bytes:
+        raise NotImplementedError
+
+    def reader(self, kind: type, /) -> Read:
+        raise NotImplementedError
+
+
+@every("content_types", [(), [], "text/json", ""])
+def test_a_serializer_says_its_content_types_in_a_tuple(content_types: object) -> None:
+    with pytest.raises(rowbus.ConfigurationError, match="give them as a tuple"):
+        rowbus.Endpoint("Sales", serializers=[Format(content_types)])
+    with pytest.raises(rowbus.ConfigurationError, match="The content_types of Format are"):
+        Composer(PostgresAddresses(), Origin(), serializer=Format(content_types))
