@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus import NativeDelayedDelivery
 from rowbus.cli.options import BodyString, Database, Json, LogLines, Metrics, Schema, Verbose
 from rowbus.cli.output import LogFormat, complain, say, show_json, show_logs, show_table
 from rowbus.cli.serving import serve
@@ -23,6 +22,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_headers, short_type
+from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.installer import create_delayed
 from rowbus.transport.delayed.policy import route
 from rowbus.transport.delayed.standalone_mover import DelayedMover

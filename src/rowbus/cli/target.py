@@ -9,11 +9,8 @@ import importlib
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from rowbus import AsyncLog, Endpoint, Log
-from rowbus.database import backends
-from rowbus.database.backends import PostgresDatabase
 from rowbus.database.location import resolve_dsn
 from rowbus.errors import ConfigurationError
 from rowbus.errors.exception_facts import text_of
@@ -22,6 +19,8 @@ from rowbus.messages.addresses import address_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rowbus import AsyncLog, Endpoint, Log
+    from rowbus.database.backends import PostgresDatabase
     from rowbus.database.sessions import Database
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
@@ -29,22 +28,27 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.cli")
 APPLICATION_NAME = "rowbus command line"
 T = TypeVar("T")
-Runnable = Endpoint | Log | AsyncLog
-_RUNNABLE: tuple[type[Runnable], ...] = (Endpoint, Log, AsyncLog)
+Runnable: TypeAlias = "Endpoint | Log | AsyncLog"
 
 
 def open_database(dsn: str | None) -> Database:
     """Return the database to work on; starts the embedded server if there is no other."""
+    from rowbus.database import backends
+
     return backends.open_database(resolve_dsn(dsn), application_name=APPLICATION_NAME)
 
 
 def open_log_database(dsn: str | None) -> PostgresDatabase:
     """Return the database to work on with its logs; raises ConfigurationError for one that can have none."""
+    from rowbus.database import backends
+
     return backends.open_postgresql(resolve_dsn(dsn), application_name=APPLICATION_NAME)
 
 
 def addresses_in(database: str | None, schema: str | None) -> Addresses:
     """Return how names become addresses in the database a command works on; `schema` is the one left out."""
+    from rowbus.database import backends
+
     return backends.addresses_of(database, schema)
 
 
@@ -58,6 +62,8 @@ def load_endpoint(target: str) -> Endpoint:
 
     Raises ConfigurationError that says which part did not work.
     """
+    from rowbus.endpoint import Endpoint
+
     return _load(target, (Endpoint,), "a rowbus.Endpoint")
 
 
@@ -66,6 +72,8 @@ def load_endpoints(target: str) -> list[Endpoint]:
 
     Raises ConfigurationError if there is none.
     """
+    from rowbus.endpoint import Endpoint
+
     module = _import(_module_name(target, ""))
     found = [value for value in vars(module).values() if isinstance(value, Endpoint)]
     if not found:
@@ -75,7 +83,10 @@ def load_endpoints(target: str) -> list[Endpoint]:
 
 def load_runnable(target: str) -> Runnable:
     """Do the same for what `rowbus run` runs: an endpoint, or a log with its consumers."""
-    return _load(target, _RUNNABLE, "a rowbus.Endpoint or a rowbus.Log")
+    from rowbus import AsyncLog, Endpoint, Log
+
+    kinds: tuple[type[Runnable], ...] = (Endpoint, Log, AsyncLog)
+    return _load(target, kinds, "a rowbus.Endpoint or a rowbus.Log")
 
 
 def _load(target: str, kinds: tuple[type[T], ...], wanted: str) -> T:

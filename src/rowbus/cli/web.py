@@ -134,7 +134,7 @@ def web(  # noqa: PLR0913 - options, each by keyword
     web, and for OpenID Connect oidc. Exit code 1: it could not listen.
     """
     _require_web()
-    from rowbus.web.serving import serve  # noqa: PLC0415 - only this command needs it
+    from rowbus.web.serving import serve
 
     settings = WebSettings(
         read_only=viewer,

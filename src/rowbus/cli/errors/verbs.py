@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus import AllowedDestinations
 from rowbus.cli.errors import listing as error_listing
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
+from rowbus.settings import AllowedDestinations
 from rowbus.transport.recoverability.error_queue import ErrorQueue
 from rowbus.transport.recoverability.failed_message import ALL, Selection, group
 
