@@ -201,8 +201,8 @@ def test_a_database_is_measured_from_outside(shop: CommandLine, ask: Ask) -> Non
     assert done.returncode == 0, done.stderr
     assert {
         "rowbus_database_up 1",
-        r'rowbus_queue_depth{queue="\"public\".\"Sales\""} 1',
-        r'rowbus_queue_depth{queue="\"public\".\"Shipping\""} 0',
+        r'rowbus_queue_depth{queue="\"public\".\"Sales\"",kind="queue"} 1',
+        r'rowbus_queue_depth{queue="\"public\".\"Shipping\"",kind="queue"} 0',
         "rowbus_tickers 0",
         'rowbus_log_ticker_late{log="orders"} 0',
     } <= set(done.stdout.splitlines())

@@ -90,9 +90,11 @@ def test_a_queue_of_unknown_depth_comes_after_those_with_messages() -> None:
 
 
 def test_only_findings_that_are_not_in_order_are_to_do() -> None:
-    findings = [Finding(level, "Sales", level.name) for level in Level]
+    findings = tuple(Finding(level, "Sales", level.name) for level in Level)
 
-    assert [finding.level for finding in to_do(findings)] == [level for level in Level if level.name != "OK"]
+    assert [finding.level for finding in to_do(Snapshot(findings=findings))] == [
+        level for level in Level if level.name != "OK"
+    ]
 
 
 @pytest.mark.one_version
@@ -232,6 +234,26 @@ async def test_one_that_stops_while_others_of_its_process_go_on_is_gone(database
         async with idle("Billing", database):
             await working(client, {"Sales": 1, "Billing": 1})
         await working(client, {"Sales": 1})
+
+
+async def test_an_endpoint_that_went_stays_red_with_what_waits_for_it(database: str) -> None:
+    async with browser(database, WebSettings(period=0.05)) as client:
+        async with idle("Sales", database):
+            await working(client, {"Sales": 1})
+        with psycopg.connect(database) as connection:
+            rowbus.Client(connection).send("Sales", {}, type="Shop.Place")
+        async with asyncio.timeout(60):
+            while "1 wait" not in (shown := (await client.get("/")).text):
+                pass
+
+        async with idle("Sales", database):
+            await working(client, {"Sales": 1})
+            back = (await client.get("/")).text
+
+    assert 'class="notice fail"' in shown
+    assert "gone since" in shown
+    assert "last from the server&#39;s machine" in shown
+    assert "gone since" not in back
 
 
 async def test_an_instance_is_shown_again_after_its_connection_was_lost(database: str, ask: Ask) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from rowbus.database.locks import receiver_lock
 from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog.ownership import Ownership
@@ -15,6 +16,7 @@ from rowbus.transport.queues.catalog.table import Guard, QueueState
 from rowbus.transport.queues.diagnosis import ServerFacts, SnapshotHolder, Storage
 from rowbus.transport.queues.owners import refuse_foreign_schema
 from rowbus.transport.queues.shape import Key, QueueColumn, QueueShape, Sequence
+from rowbus.transport.queues.traffic import Receivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -55,6 +57,18 @@ def owners(addresses: Iterable[QueueAddress]) -> Statement[Mapping[QueueAddress,
     """Say whose tables these are; missing ones are left out. Reads nothing of theirs, and waits for nobody."""
     query = _load("owners", "Failed to ask whose tables these are")
     return Statement(query._replace(prepare=True), _names(addresses), _ownerships)
+
+
+def receivers(addresses: Iterable[QueueAddress]) -> Statement[list[Receivers]]:
+    """Find who receives from queues: processes that listen, by the lock that they share."""
+    queues = {str(address): address for address in addresses}
+    query = _load("receivers", "Failed to look for endpoints")
+    parameters = {"queues": list(queues), "lock_names": [receiver_lock(name) for name in queues]}
+
+    def decode(rows: Rows, _count: int) -> list[Receivers]:
+        return [Receivers(queues[name], *found) for name, *found in rows]
+
+    return Statement(query, parameters, decode)
 
 
 def guard(address: QueueAddress) -> Guard:

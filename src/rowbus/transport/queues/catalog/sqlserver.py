@@ -59,6 +59,9 @@ class Catalog:
     def owners(self, _addresses: Iterable[QueueAddress]) -> None:
         """Return None: reading a table runs no code of its owner."""
 
+    def receivers(self, _addresses: Iterable[QueueAddress]) -> None:
+        """Return None: receivers hold no lock that others could see."""
+
     def begin_look(self) -> None:
         """Return None."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.catalog.ownership import Ownership
     from rowbus.transport.queues.diagnosis import Server, SnapshotHolder, Storage
     from rowbus.transport.queues.shape import QueueShape
+    from rowbus.transport.queues.traffic import Receivers
 
 
 class QueueState(NamedTuple):
@@ -72,6 +73,10 @@ class Catalog(Protocol):
 
     def find_subscriptions(self) -> Statement[list[QueueAddress]]:
         """Find all tables of subscriptions."""
+        raise NotImplementedError
+
+    def receivers(self, addresses: Iterable[QueueAddress]) -> Statement[list[Receivers]] | None:
+        """Find who receives from queues: processes that listen, by their lock. None: nobody can be seen."""
         raise NotImplementedError
 
     def queue_state(self, address: QueueAddress, most: int) -> Statement[QueueState]:
