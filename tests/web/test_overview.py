@@ -20,6 +20,7 @@ from rowbus.transport.queues.shape import QueueShape
 from rowbus.web.overview import Endpoint, endpoints, queues_wanted, to_do
 from rowbus.web.sampling.snapshot import QueueFigures, Snapshot
 from rowbus.web.settings import WebSettings
+from rowbus.web.site import Site
 from tests.fixtures.command_line import Ask, CommandLine, as_role
 from tests.fixtures.spark_driver import driver_of_spark
 from tests.web.conftest import browser, site_of
@@ -141,13 +142,20 @@ async def test_a_role_that_only_views_gets_no_buttons(
 
 
 @pytest.mark.one_version
-async def test_an_unreachable_database_is_said_and_its_address_is_not() -> None:
+async def test_an_unreachable_database_is_said_and_its_address_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with browser("postgresql://ada:sesame@127.0.0.1:1/shop") as client:
         answer = await client.get("/")
+        site: Site = client.site  # type: ignore[attr-defined]  # a note of the fixture's
+        await site.sampler.look()
 
     assert answer.status_code == 200
     assert "cannot be reached" in answer.text
-    assert "sesame" not in answer.text
+    assert "sesame" not in answer.text + caplog.text
+    assert [one.levelname for one in caplog.records if "Looking at the database" in one.message] == [
+        "WARNING"
+    ]
 
 
 async def test_logs_and_their_consumers_are_shown(database: str, rowbus: CommandLine, ask: Ask) -> None:
