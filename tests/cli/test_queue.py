@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import pwd
 import subprocess
 
 import psycopg
@@ -336,3 +337,26 @@ def test_names_with_quotes_and_capitals_are_taken_as_they_are(rowbus: CommandLin
     assert rowbus("queue", "send", str(name), "1", "--type", "T").returncode == 0
 
     assert ask('select count(*) from "a ""b"" %s ż"') == [(1,)]
+
+
+def test_what_commands_do_is_in_the_trail_with_who_did_it(rowbus: CommandLine, ask: Ask) -> None:
+    rowbus("queue", "create", "Sales", "error")
+    for queue in ("Sales", "error"):
+        rowbus("queue", "send", queue, "{}", "--type", "Shop.Place", "--header", "NServiceBus.FailedQ=Sales")
+
+    rowbus("errors", "retry", "--failed-in", "Sales")
+    rowbus("errors", "discard", "--all", "--yes")
+    rowbus("queue", "purge", "Sales", "--yes")
+    rowbus("queue", "purge", "Nowhere", "--yes")
+
+    noted = ask(
+        'select action, queue, subject, done, stayed, state from "Rowbus.Operations" order by began, noted'
+    )
+    assert noted == [
+        ("retry", '"public"."error"', 'failed in "public"."Sales"', 1, 0, "done"),
+        ("discard", '"public"."error"', "all", 0, 0, "done"),
+        ("purge", '"public"."Sales"', "all", 2, 0, "done"),
+        ("purge", '"public"."Nowhere"', "all", 0, 0, "failed"),
+    ]
+    ((person, role),) = ask('select distinct person, current_user from "Rowbus.Operations"')
+    assert person == f"{pwd.getpwuid(os.getuid()).pw_name}, role {role}"

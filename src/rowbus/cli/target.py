@@ -11,6 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from rowbus.cli.output import complain
 from rowbus.database.location import resolve_dsn
 from rowbus.errors import ConfigurationError
 from rowbus.errors.exception_facts import text_of
@@ -18,12 +19,14 @@ from rowbus.messages.addresses import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from contextlib import AbstractContextManager
 
     from rowbus import AsyncLog, Endpoint, Log
     from rowbus.database.backends import PostgresDatabase
-    from rowbus.database.sessions import Database
+    from rowbus.database.sessions import Database, Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
+    from rowbus.transport.operations.trail import Note
 
 logger = logging.getLogger("rowbus.cli")
 APPLICATION_NAME = "rowbus command line"
@@ -55,6 +58,16 @@ def addresses_in(database: str | None, schema: str | None) -> Addresses:
 def queue_addresses(names: Iterable[str], addresses: Addresses) -> list[QueueAddress]:
     """Return the addresses of queues; raises InvalidAddressError for the first that cannot be one."""
     return [address_of(name, addresses) for name in names]
+
+
+def noting(
+    session: Session, addresses: Addresses, action: str, queue: QueueAddress, subject: str
+) -> AbstractContextManager[Note]:
+    """Note in the trail of operations what a command does: who runs it, and with what it is called to count."""
+    from rowbus.transport.operations import trail
+
+    act = trail.Act("", action, str(queue), subject)
+    return trail.noted(session, addresses, act, warn=complain)
 
 
 def load_endpoint(target: str) -> Endpoint:

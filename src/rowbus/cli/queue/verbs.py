@@ -25,7 +25,7 @@ from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.queue import listing
 from rowbus.cli.queue.listing import cut_note, message_as_json
 from rowbus.cli.queue.send import send
-from rowbus.cli.target import addresses_in, open_database, queue_addresses
+from rowbus.cli.target import addresses_in, noting, open_database, queue_addresses
 from rowbus.database.backends import inspecting
 from rowbus.errors.printable import printable
 from rowbus.messages.message import read_body, read_headers, short_type, time_sent
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import PeekedMessage
+    from rowbus.transport.operations.trail import Note
     from rowbus.transport.queues.catalog.table import Catalog
 
 PURGE_BATCH = 1000  # expired messages deleted in one transaction
@@ -225,7 +226,8 @@ def purge(
     with location.session() as session:
         if not yes:
             _confirm(session, catalog_of(names), address, location.name, expired=expired)
-        purged = _purge_expired(session, address) if expired else session.run(queue_table(address).purge())
+        with noting(session, names, "purge", address, "the expired ones" if expired else "all") as note:
+            purged = (_purge_expired if expired else _purge_all)(session, address, note)
     say(f"Deleted {purged} {'expired ' if expired else ''}{_messages(purged)} of {address}.")
 
 
@@ -237,10 +239,20 @@ def _confirm(session: Session, catalog: Catalog, address: QueueAddress, where: s
     typer.confirm(f"Delete {what} of {address} in {where}?", abort=True, err=True)
 
 
-def _purge_expired(session: Session, address: QueueAddress) -> int:
+def _purge_all(session: Session, address: QueueAddress, note: Note) -> int:
+    with session.transaction():
+        purged = session.run(queue_table(address).purge())
+        note(purged)
+    return purged
+
+
+def _purge_expired(session: Session, address: QueueAddress, note: Note) -> int:
     """Delete the expired messages that are not in flight, a batch a transaction, until none is left."""
-    table, total = queue_table(address), 0
-    while purged := session.run(table.purge_expired(PURGE_BATCH)):
+    table, total, purged = queue_table(address), 0, PURGE_BATCH
+    while purged:
+        with session.transaction():
+            purged = session.run(table.purge_expired(PURGE_BATCH))
+            note(purged)
         total += purged
     return total
 

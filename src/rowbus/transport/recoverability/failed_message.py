@@ -82,6 +82,17 @@ class Selection(NamedTuple):
     since: datetime | None = None
     until: datetime | None = None
 
+    def __str__(self) -> str:
+        """Say which they are, for people."""
+        said = [
+            f"{what} {', '.join(sorted(names))}"
+            for what, names in (("ids", self.ids), ("exception", self.exceptions), ("type", self.types))
+            if names
+        ]
+        bounds = (("failed in", self.failed_queue), ("since", self.since), ("until", self.until))
+        said += [f"{what} {value}" for what, value in bounds if value is not None]
+        return "; ".join(said) or "all"
+
     def fits(self, failed: FailedMessage) -> bool:
         """Say whether a message is one of those meant."""
         return (
