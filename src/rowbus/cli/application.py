@@ -42,7 +42,8 @@ COMMANDS = {
         "Measure a database for Prometheus: queues, delayed messages, logs, consumers.",
     ),
     "web": ("web:web", "Serve the operator's page, until SIGTERM or Ctrl-C."),
-    "queue": ("queue.verbs:app", "Create, list, fill, look into and empty queues."),
+    "queue": ("queue.verbs:app", "Create, list, fill, look into, empty and drop queues."),
+    "endpoint": ("endpoint:app", "Drop an endpoint's tables."),
     "errors": ("errors.verbs:app", "Look through an error queue, and put its messages back."),
     "subscriptions": ("subscriptions:app", "List, add and remove subscriptions to events."),
     "delayed": (

@@ -48,6 +48,12 @@ def find_delayed(schema: str | None = None) -> Statement[list[QueueAddress]]:
     return Statement(query, {"schema_name": schema}, _addresses)
 
 
+def find_satellites(queue: QueueAddress) -> Statement[list[QueueAddress]]:
+    """Find an endpoint's queue and the tables that are called after it."""
+    query = _load("find_satellites", "Failed to look for the tables of an endpoint")
+    return Statement(query, {"schema_name": queue.schema, "endpoint": queue.table}, _addresses)
+
+
 def find_subscriptions() -> Statement[list[QueueAddress]]:
     """Find all tables of subscriptions."""
     return Statement(_load("find_subscriptions", "Failed to look for subscriptions"), {}, _addresses)

@@ -52,6 +52,9 @@ class Catalog:
         query = _load("find_delayed", "Failed to look for delayed messages")
         return Statement(query, {"schema_name": schema}, self._addresses)
 
+    def find_satellites(self, _queue: QueueAddress) -> None:
+        """Return None: nobody has asked for it."""
+
     def find_subscriptions(self) -> Statement[list[QueueAddress]]:
         """Find all tables of subscriptions."""
         return Statement(_load("find_subscriptions", "Failed to look for subscriptions"), {}, self._addresses)

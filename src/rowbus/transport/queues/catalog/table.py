@@ -71,6 +71,10 @@ class Catalog(Protocol):
         """Find all tables of delayed messages, or those of one schema."""
         raise NotImplementedError
 
+    def find_satellites(self, queue: QueueAddress) -> Statement[list[QueueAddress]] | None:
+        """Find an endpoint's queue and the tables that are called after it; None where none can be found."""
+        raise NotImplementedError
+
     def find_subscriptions(self) -> Statement[list[QueueAddress]]:
         """Find all tables of subscriptions."""
         raise NotImplementedError
