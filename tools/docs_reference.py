@@ -117,8 +117,9 @@ def api_contents(facade: ModuleType, elsewhere: dict[str, str]) -> Iterator[str]
 
 
 def groups(module: ModuleType) -> Iterator[tuple[str, list[str]]]:
-    """Give the names of `__all__` under the comments that group them."""
-    lines = inspect.getsource(module).partition("__all__ = [")[2].partition("\n]")[0].splitlines()[1:]
+    """Give the names of a façade's `__all__` under the comments that group them."""
+    source = inspect.getsource(importlib.import_module(f"{module.__name__}.facade"))
+    lines = source.partition("__all__ = [")[2].partition("\n]")[0].splitlines()[1:]
     title, names = module.__name__, list[str]()
     for line in lines:
         if line.strip().startswith("# "):

@@ -1,223 +1,35 @@
 """Rowbus: messaging in the database a team already runs.
 
-Invariant: this façade re-exports, has our loggers escape what they write, and does nothing else; what is not in
-`__all__` may change without notice.
+Invariant: its names are those of `rowbus.facade`, which loads the whole library when the first is asked for, so that
+`rowbus --help` need not; has our loggers escape what they write, and does nothing else.
 """
 
 from __future__ import annotations
 
-from importlib.metadata import version as _version
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from rowbus.bridges import drain_queue, forward_events
-from rowbus.database.location import resolve_dsn
-from rowbus.endpoint import Context, Endpoint, Proceed, Step, StepContext, SyncContext
-from rowbus.errors import (
-    BatchError,
-    ClaimNotFoundError,
-    ConfigurationError,
-    ConnectionLostError,
-    ConsumerBusyError,
-    ConsumerNotFoundError,
-    DataLossError,
-    HandlerError,
-    HandlingInterruptedError,
-    InvalidAddressError,
-    InvalidHeaderError,
-    LeaseLostError,
-    LogNotFoundError,
-    LostPositionError,
-    MessageDeserializationError,
-    MessageSerializationError,
-    NoAnswerError,
-    QueueNotFoundError,
-    RowbusError,
-    SagaCorrelationError,
-    SagaStateError,
-    SagaVersionError,
-    StorageError,
-    StoreError,
-    StoreUnavailableError,
-    TransactionConflictError,
-    UnknownMessageTypeError,
-    Unrecoverable,
-)
-from rowbus.log.applied_events import AsyncDeduplication, Deduplication
-from rowbus.log.archive import ArchivedMessage, archived_message
-from rowbus.log.consumers.handlers import LogContext, SyncLogContext
-from rowbus.log.event import Batch, DeadEvent, Event, Tick
-from rowbus.log.log import AsyncLog, Log
-from rowbus.log.migrations import capture_sql, log_grant_sql, log_sql, release_sql
-from rowbus.log.ticker.ticker import Ticker
-from rowbus.messages.address import QueueAddress
-from rowbus.messages.bodies.dotnet_xml import Xml
-from rowbus.messages.bodies.json_bodies import Json
-from rowbus.messages.bodies.messagepack import MessagePack
-from rowbus.messages.bodies.serializer import Serializer
-from rowbus.messages.bodies.shape import OpenEnum
-from rowbus.messages.headers import Header
-from rowbus.messages.message_types import command, declare, event, message
-from rowbus.messages.mutators import Mutator
-from rowbus.messages.return_code import ReturnCode
-from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.running.loggers import escape_all as _escape_all
-from rowbus.running.threads import run_in_thread
-from rowbus.sagas.context import SagaContext
-from rowbus.sagas.saga import Saga, handles, not_found, starts, timeout, upgrade
-from rowbus.settings import (
-    AllowedDestinations,
-    ConsumerSettings,
-    EndpointSettings,
-    FailureHandling,
-    NativeDelayedDelivery,
-    TickerSettings,
-    TransactionMode,
-)
-from rowbus.transport.claims.claim_check import ClaimCheck, ClaimStore
-from rowbus.transport.claims.claim_table import ClaimTable
-from rowbus.transport.claims.file_share import FileShare
-from rowbus.transport.client import AsyncClient, Client
-from rowbus.transport.deduplication.inbox import AsyncInbox, Inbox
-from rowbus.transport.delayed.standalone_mover import DelayedMover
-from rowbus.transport.delayed_store.protocol import (
-    DelayedDeliverySettings,
-    DelayedMessage,
-    DelayedMessageStore,
-)
-from rowbus.transport.delayed_store.stores import PostgresDelayedMessageStore, SqlServerDelayedMessageStore
-from rowbus.transport.limits.rate import RateLimit
-from rowbus.transport.migrations import endpoint_sql, grant_sql, queue_sql
-from rowbus.transport.recoverability.policy import (
-    DelayedRetry,
-    Discard,
-    FailedAttempt,
-    ImmediateRetry,
-    MoveToErrorQueue,
-    Recoverability,
-)
-from rowbus.transport.requests.client import AsyncRequestClient, RequestClient
 
-__all__ = [  # noqa: RUF022 - grouped by subject
-    # endpoints
-    "Context",
-    "Endpoint",
-    "EndpointSettings",
-    "AllowedDestinations",
-    "FailureHandling",
-    "NativeDelayedDelivery",
-    "Proceed",
-    "RateLimit",
-    "Saga",
-    "SagaContext",
-    "Step",
-    "StepContext",
-    "SyncContext",
-    "TransactionMode",
-    "handles",
-    "not_found",
-    "starts",
-    "timeout",
-    "upgrade",
-    # a store for delayed messages
-    "DelayedDeliverySettings",
-    "DelayedMessage",
-    "DelayedMessageStore",
-    "PostgresDelayedMessageStore",
-    "SqlServerDelayedMessageStore",
-    "run_in_thread",
-    # sending from your own connection
-    "AsyncClient",
-    "Client",
-    "DelayedMover",
-    "resolve_dsn",
-    # asking, and waiting for the answer
-    "AsyncRequestClient",
-    "RequestClient",
-    # each message's effects once
-    "AsyncInbox",
-    "Inbox",
-    # the event log
-    "AsyncDeduplication",
-    "AsyncLog",
-    "Batch",
-    "ConsumerSettings",
-    "DeadEvent",
-    "Deduplication",
-    "Event",
-    "Log",
-    "LogContext",
-    "SyncLogContext",
-    "Tick",
-    "Ticker",
-    "TickerSettings",
-    # bridges between queues and logs
-    "ArchivedMessage",
-    "archived_message",
-    "drain_queue",
-    "forward_events",
-    # what migrations run
-    "capture_sql",
-    "endpoint_sql",
-    "grant_sql",
-    "log_grant_sql",
-    "log_sql",
-    "queue_sql",
-    "release_sql",
-    # messages
-    "ClaimCheck",
-    "ClaimStore",
-    "ClaimTable",
-    "FileShare",
-    "Header",
-    "Json",
-    "MessagePack",
-    "Mutator",
-    "OpenEnum",
-    "QueueAddress",
-    "ReturnCode",
-    "Serializer",
-    "SqlServerAddress",
-    "Xml",
-    "command",
-    "declare",
-    "event",
-    "message",
-    # what becomes of failures
-    "DelayedRetry",
-    "Discard",
-    "FailedAttempt",
-    "ImmediateRetry",
-    "MoveToErrorQueue",
-    "Recoverability",
-    "Unrecoverable",
-    # errors
-    "BatchError",
-    "ClaimNotFoundError",
-    "ConfigurationError",
-    "ConnectionLostError",
-    "ConsumerBusyError",
-    "ConsumerNotFoundError",
-    "DataLossError",
-    "HandlerError",
-    "HandlingInterruptedError",
-    "InvalidAddressError",
-    "InvalidHeaderError",
-    "LeaseLostError",
-    "LogNotFoundError",
-    "LostPositionError",
-    "MessageDeserializationError",
-    "MessageSerializationError",
-    "NoAnswerError",
-    "QueueNotFoundError",
-    "RowbusError",
-    "SagaCorrelationError",
-    "SagaStateError",
-    "SagaVersionError",
-    "StorageError",
-    "StoreError",
-    "StoreUnavailableError",
-    "TransactionConflictError",
-    "UnknownMessageTypeError",
-]
+if TYPE_CHECKING:
+    from rowbus.facade import *  # noqa: F403 - type checkers see the names, which stand in one list
+    from rowbus.facade import __all__ as __all__
+
+    __version__: str
+else:
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            from importlib.metadata import version  # noqa: PLC0415 - a twentieth of a second
+
+            return version("rowbus")
+        facade = import_module("rowbus.facade")
+        if name != "__all__" and name not in facade.__all__:
+            raise AttributeError(f"module 'rowbus' has no attribute {name!r}")
+        return globals().setdefault(name, getattr(facade, name))
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *import_module("rowbus.facade").__all__})
+
 
 _escape_all()
-__version__ = _version("rowbus")

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from rowbus.database.postgresql.database import Database
@@ -72,7 +73,11 @@ class Prometheus:
 
     def __init__(self, folder: Path, target: int) -> None:
         # What an alert waits for is time, of which a test has none: without `for`, and with seconds for minutes.
-        rules = RULES.read_text().replace("[10m]", "[20s]")
+        rules = (
+            RULES.read_text()
+            .replace("[10m]", "[20s]")
+            .replace("transaction_seconds > 60", "transaction_seconds > 0")
+        )
         (folder / "rules.yml").write_text(re.sub(r"for: \w+", "for: 0s", rules))
         (folder / "prometheus.yml").write_text(CONFIGURATION.format(port=target))
         self._log = (folder / "prometheus.log").open("w+")
@@ -126,7 +131,7 @@ class Prometheus:
 def prometheus(rowbus: CommandLine, ask: Ask, tmp_path: Path) -> Iterator[Prometheus]:
     with Database(rowbus.database).session() as session:
         install_now(session)
-    for name in ("Sales", "error"):
+    for name in ("Sales", "error", "audit"):
         assert rowbus("queue", "create", name).returncode == 0
     assert rowbus("delayed", "create", "Sales").returncode == 0
     ask("select pgq.create_queue('orders')")
@@ -145,18 +150,23 @@ def _has_failed(ask: Ask, number: int) -> None:
 
 
 TROUBLES = {
+    "RowbusAuditGrows": "insert into audit (id, headers, body) values (gen_random_uuid(), "
+    "'{\"NServiceBus.TimeSent\": \"2026-01-01 00:00:00:000000 Z\"}', '')",
     "RowbusDelayedOverdue": 'insert into "Sales.Delayed" (headers, body, due) '
     "values ('{}', '', now() - interval '5 minutes')",
     "RowbusSequenceNearItsEnd": "select setval('\"Sales_seq_seq\"', 2000000000)",
     "RowbusQueueOld": 'insert into "Sales" (id, headers, body) values (gen_random_uuid(), '
     "'{\"NServiceBus.TimeSent\": \"2026-01-01 00:00:00:000000 Z\"}', '')",
+    "RowbusNobodyReceives": "select 1",  # there is the message that is old
     "RowbusNoTicker": "select pgq.insert_event('orders', 'placed', '{}');"
     "update pgq.event_1 set ev_time = ev_time - interval '1 hour'",
 }
 
 
 @pytest.mark.slow
-def test_each_alert_fires_when_its_trouble_is_made(prometheus: Prometheus, ask: Ask) -> None:
+def test_each_alert_fires_when_its_trouble_is_made(
+    prometheus: Prometheus, ask: Ask, rowbus: CommandLine
+) -> None:
     prometheus.await_value("rowbus_database_up", 1)
     prometheus.await_value('rowbus_error_queue_depth{queue=~".*error.*"}', 0)
     assert prometheus.firing() == set()
@@ -167,6 +177,12 @@ def test_each_alert_fires_when_its_trouble_is_made(prometheus: Prometheus, ask: 
 
     _has_failed(ask, 1)
     prometheus.await_alert("RowbusErrorQueueGrows")
+    prometheus.await_alert("RowbusFailuresStay")
+    with psycopg.connect(rowbus.database) as connection:
+        connection.execute("select pg_current_xact_id()")
+        prometheus.await_alert("RowbusTransactionOpen")
+    rowbus._started[0].process.terminate()
+    prometheus.await_alert("RowbusProcessDown")
 
 
 @pytest.mark.slow

@@ -9,6 +9,12 @@ import psycopg
 import pytest
 
 from tests.fixtures.command_line import Ask, CommandLine, as_role
+from tests.fixtures.every import every
+
+
+def put(queue: str, headers: str) -> str:
+    row = f"(gen_random_uuid(), '{headers}', '')"
+    return f'insert into "{queue}" (id, headers, body) values {row}'
 
 
 def examined(rowbus: CommandLine, **environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
@@ -41,6 +47,55 @@ def test_a_queue_that_somebody_changed_fails_and_ends_with_1(rowbus: CommandLine
     assert findings['"public"."Sales"']["level"] == "fail"
     assert "no unique index on the column seq" in findings['"public"."Sales"']["text"]
     assert findings['"public"."Sales"']["advice"]
+
+
+SENT = '{"NServiceBus.TimeSent": "2026-01-01 00:00:00:000000 Z", "NServiceBus.FailedQ": "Sales"}'
+OLD = SENT.replace("NServiceBus.FailedQ", "Any")
+
+
+@every(
+    "subject, trouble, level, words",
+    [
+        ('"public"."Sales"', put("Sales", OLD), "warn", ["1 wait", "nobody receives", "rowbus run"]),
+        ('"public"."error"', put("error", SENT), "warn", ["1 failed message", "1 group", "rowbus errors"]),
+        ('"public"."audit"', put("audit", OLD), "warn", ["only grows", "rowbus log from-queue"]),
+        ("ticker", "select pgq.create_queue('orders')", "warn", ["none leads", "rowbus ticker"]),
+        (
+            "ticker",
+            (
+                "select pgq.ticker('orders');"
+                "select pgq.insert_event('orders', 'placed', '{}');"
+                "update pgq.tick set tick_time = tick_time - interval '20 seconds'"
+            ),
+            "fail",
+            ["events wait"],
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_and_what_to_do(
+    rowbus: CommandLine, ask: Ask, subject: str, trouble: str, level: str, words: list[str]
+) -> None:
+    rowbus("queue", "create", "Sales", "error", "audit")
+    rowbus("log", "install")
+    ask(trouble)
+
+    _, findings = examined(rowbus)
+
+    assert findings[subject]["level"] == level
+    assert all(word in findings[subject]["text"] + findings[subject]["advice"] for word in words)
+
+
+def test_what_a_role_cannot_read_is_a_warning_and_a_gauge(rowbus: CommandLine, role: str) -> None:
+    rowbus("queue", "create", "Sales")
+    strange = as_role(rowbus.database, role)
+
+    _, findings = examined(rowbus, ROWBUS_DATABASE=strange)
+    measured = rowbus("metrics", ROWBUS_DATABASE=strange)
+
+    assert findings['"public"."Sales"']["level"] == "warn"
+    assert "rowbus schema grants" in findings['"public"."Sales"']["advice"]
+    assert 'rowbus_queue_unreadable{queue="\\"public\\".\\"Sales\\""} 1' in measured.stdout
+    assert measured.stderr.count("cannot read") == 1
 
 
 @pytest.mark.one_version

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 
@@ -122,3 +124,38 @@ def test_the_database_option_beats_the_environment(rowbus: CommandLine, place: s
 
     assert done.returncode == 0, done.stderr
     assert "Sales" in done.stdout
+
+
+LOOKED_AT = (
+    "import sys; from rowbus.cli import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+)
+DRIVER = {"psycopg", "asyncio", "rich"}
+WHOLE = {"rowbus.facade", "rowbus.endpoint", "rowbus.spark", "rowbus.web", "rowbus.sagas", "rich"}
+COMPLETING = {"_ROWBUS_COMPLETE": "complete_bash", "COMP_CWORD": "1", "COMP_WORDS": "rowbus qu"}
+
+
+@every(
+    "arguments, environment, never",
+    [
+        (["--help"], {}, DRIVER | WHOLE),
+        (["--version"], {}, {"psycopg", "asyncio", "rich"} | WHOLE),
+        ([], COMPLETING, DRIVER | WHOLE),
+        (["queue", "send", "--help"], {}, WHOLE),
+        (["embedded", "--help"], {}, DRIVER | WHOLE),
+        (["ticker", "--help"], {}, WHOLE),
+        (["queue", "list", "--database", "host=127.0.0.1 port=1"], {}, WHOLE),
+    ],
+)
+def test_a_command_imports_only_what_it_needs(
+    arguments: list[str], environment: dict[str, str], never: set[str]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOOKED_AT, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert {"rowbus.cli", "typer"} <= set(done.stderr.split())
+    assert not never & set(done.stderr.split())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import pwd
 import subprocess
 
 import psycopg
@@ -336,3 +337,57 @@ def test_names_with_quotes_and_capitals_are_taken_as_they_are(rowbus: CommandLin
     assert rowbus("queue", "send", str(name), "1", "--type", "T").returncode == 0
 
     assert ask('select count(*) from "a ""b"" %s ż"') == [(1,)]
+
+
+def test_what_commands_do_is_in_the_trail_with_who_did_it(rowbus: CommandLine, ask: Ask) -> None:
+    rowbus("queue", "create", "Sales", "error")
+    for queue in ("Sales", "error"):
+        rowbus("queue", "send", queue, "{}", "--type", "Shop.Place", "--header", "NServiceBus.FailedQ=Sales")
+
+    rowbus("errors", "retry", "--failed-in", "Sales")
+    rowbus("errors", "discard", "--all", "--yes")
+    rowbus("queue", "purge", "Sales", "--yes")
+    rowbus("queue", "purge", "Nowhere", "--yes")
+
+    noted = ask(
+        'select action, queue, subject, done, stayed, state from "Rowbus.Operations" order by began, noted'
+    )
+    assert noted == [
+        ("retry", '"public"."error"', 'failed in "public"."Sales"', 1, 0, "done"),
+        ("discard", '"public"."error"', "all", 0, 0, "done"),
+        ("purge", '"public"."Sales"', "all", 2, 0, "done"),
+        ("purge", '"public"."Nowhere"', "all", 0, 0, "failed"),
+    ]
+    ((person, role),) = ask('select distinct person, current_user from "Rowbus.Operations"')
+    assert person == f"{pwd.getpwuid(os.getuid()).pw_name}, role {role}"
+
+
+def test_what_is_dropped_is_listed_first_and_nothing_else_goes(rowbus: CommandLine, ask: Ask) -> None:
+    assert rowbus("queue", "create", "Sales", '"public"."Sales.Europe"', "Old").returncode == 0
+    rowbus("subscriptions", "create")
+    for endpoint in ("Sales", "Sales.Europe"):
+        rowbus("delayed", "create", endpoint)
+        rowbus("subscriptions", "add", endpoint, "Shop.OrderPlaced")
+    ask("""create table "Sales.Notes" ()""")
+    lock = """pg_advisory_lock_shared(hashtextextended('rowbus receiver "public"."Sales"', 0))"""
+
+    with psycopg.connect(rowbus.database) as receiver:
+        receiver.execute(f"select {lock}".encode())
+        busy = rowbus("endpoint", "drop", "Sales", "--yes")
+    asked = rowbus("endpoint", "drop", "Sales")
+    done = rowbus("endpoint", "drop", "Sales", "--yes")
+    rowbus("queue", "drop", "Old", "--yes")
+    none = rowbus("queue", "drop", '"public"."Sales.Europe.Delayed"', "--yes")
+
+    assert (busy.returncode, asked.returncode, done.returncode, none.returncode) == (2, 2, 0, 1)
+    assert "1 from" in busy.stderr
+    own = ['"public"."Sales"', '"public"."Sales.Delayed"', '"public"."Sales.Notes"']
+    said = "Dropped 3 tables of Sales, and ended 1 of its subscriptions."
+    assert done.stdout.splitlines() == [*own, said]
+    left = ask("select tablename from pg_tables where schemaname = 'public' order by 1")
+    assert [name for (name,) in left] == [
+        "Rowbus.Operations",
+        "Sales.Europe",
+        "Sales.Europe.Delayed",
+        "SubscriptionRouting",
+    ]

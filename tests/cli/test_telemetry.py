@@ -155,6 +155,23 @@ def test_it_is_ready_unless_the_database_is_away(shop: CommandLine, ask: Ask) ->
     assert 'rowbus_outages_total{activity="Peeking' in get(port, "/metrics")[1]
 
 
+def test_an_outage_of_what_is_measured_is_a_line_at_its_beginning_and_one_at_its_end(
+    shop: CommandLine, ask: Ask
+) -> None:
+    measuring = shop.start("metrics", "--listen", "127.0.0.1:0")
+    port = port_of(measuring)
+    has(port, "rowbus_database_up 1")
+    allow_connections(shop.database, allow=False)
+    for _ in range(3):
+        has(port, "rowbus_database_up 0")
+    allow_connections(shop.database, allow=True)
+    has(port, "rowbus_database_up 1")
+
+    measuring.wait_for("Measuring the database works again after [3-9] failures")
+    (line,) = [line for line in measuring.lines if "WARNING" in line]
+    assert line.count("failed") <= 2
+
+
 def test_workers_are_measured_each_by_its_number(shop: CommandLine) -> None:
     running = shop.start("run", "shop:endpoint", "--workers", "2", "--metrics", "127.0.0.1:0")
     port = port_of(running)
@@ -201,8 +218,8 @@ def test_a_database_is_measured_from_outside(shop: CommandLine, ask: Ask) -> Non
     assert done.returncode == 0, done.stderr
     assert {
         "rowbus_database_up 1",
-        r'rowbus_queue_depth{queue="\"public\".\"Sales\""} 1',
-        r'rowbus_queue_depth{queue="\"public\".\"Shipping\""} 0',
+        r'rowbus_queue_depth{queue="\"public\".\"Sales\"",kind="queue"} 1',
+        r'rowbus_queue_depth{queue="\"public\".\"Shipping\"",kind="queue"} 0',
         "rowbus_tickers 0",
         'rowbus_log_ticker_late{log="orders"} 0',
     } <= set(done.stdout.splitlines())

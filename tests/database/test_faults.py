@@ -226,6 +226,6 @@ def test_a_wrong_password_is_called_so(said: str) -> None:
     )
 
     assert str(translate(error)) == (
-        "The database refused the user or the password (see the connection string, or PGPASSFILE): connection failed: "
+        "The database refused the user or the password (see the connection string, or PGPASSFILE): "
         f"server at 10.0.0.1, port 5432 failed: FATAL: {said}"
     )

@@ -177,7 +177,11 @@ def with_every_table(database: str) -> Iterator[rowbus.Endpoint]:
     sales = rowbus.Endpoint("Sales", database=database, settings=settings)
     sales.limit("100/minute")
     sales.use(rowbus.ClaimCheck(properties={Reminder: ["order_id"]}))
-    sales.every(timedelta(hours=1), name="remind")(lambda: Reminder())
+
+    @sales.every(timedelta(hours=1))
+    def remind() -> Reminder:
+        return Reminder()
+
     sales.add(Kept)
     sales.add(Shared)
     yield sales

@@ -318,6 +318,11 @@ async def test_what_a_sender_made_long_is_cut_and_holds_up_nobody_else(
 # ------------------------------------------------------------------------------------------------------------ actions
 
 
+def token_of(client: httpx.AsyncClient) -> str:
+    token: str = client.site.seals.token("form", key_of(client))  # type: ignore[attr-defined] # conftest's
+    return token
+
+
 async def test_a_group_goes_back_and_is_noted(client: httpx.AsyncClient, errors: ErrorQueue) -> None:
     for number in range(3):
         errors.add(f"tent-{number}")
@@ -334,6 +339,9 @@ async def test_a_group_goes_back_and_is_noted(client: httpx.AsyncClient, errors:
     ((person, *noted),) = errors.operations()
     assert person.endswith("by ticket")
     assert noted == ["retry", ERROR, 3, 3, 0, "done"]
+    ((subject,),) = errors.connection.execute('select subject from "Rowbus.Operations"').fetchall()
+    assert "failed in" in subject
+    assert group not in subject
 
 
 async def test_those_ticked_go_back(client: httpx.AsyncClient, errors: ErrorQueue) -> None:
@@ -375,9 +383,7 @@ async def test_a_question_says_how_many_and_where_they_go(
 ) -> None:
     errors.add("one")
     errors.add("two", queue=BILLING)
-    token = client.site.seals.token("form", key_of(client))  # type: ignore[attr-defined] # conftest's
-
-    asked = text_of((await client.post("/failed/retry", data={"csrf": token, **ALL})).text)
+    asked = text_of((await client.post("/failed/retry", data={"csrf": token_of(client), **ALL})).text)
 
     assert "Send 2 messages back?" in asked
     assert "1 message to &#34;public&#34;.&#34;Billing&#34;" in asked
@@ -520,9 +526,12 @@ async def test_an_operation_is_known_after_a_restart_and_can_be_stopped_there(
     async with browser(database) as other:
         assert "1 of 1" in text_of(await shown(other, done.url.path))
         assert done.url.path in await shown(other, "/operations")
+        errors.add("two")
+        asked = text_of((await client.post("/failed/retry", data={"csrf": token_of(client), **ALL})).text)
         await confirm(other, f"{done.url.path}/stop", {})
 
     assert errors.operations()[0][-1] == "stopping"
+    assert "by ticket began this at" in asked
 
 
 @pytest.mark.one_version

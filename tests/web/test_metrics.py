@@ -24,7 +24,7 @@ async def test_it_has_the_series_of_rowbus_metrics(database: str, rowbus: Comman
     printed = rowbus("metrics").stdout
 
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert 'rowbus_queue_depth{queue="\\"public\\".\\"Sales\\""} 1\n' in answer.text
+    assert 'rowbus_queue_depth{queue="\\"public\\".\\"Sales\\"",kind="queue"} 1\n' in answer.text
     assert _names(answer.text) == _names(printed)
 
 

@@ -20,6 +20,7 @@ from rowbus.transport.queues.shape import QueueShape
 from rowbus.web.overview import Endpoint, endpoints, queues_wanted, to_do
 from rowbus.web.sampling.snapshot import QueueFigures, Snapshot
 from rowbus.web.settings import WebSettings
+from rowbus.web.site import Site
 from tests.fixtures.command_line import Ask, CommandLine, as_role
 from tests.fixtures.spark_driver import driver_of_spark
 from tests.web.conftest import browser, site_of
@@ -90,9 +91,11 @@ def test_a_queue_of_unknown_depth_comes_after_those_with_messages() -> None:
 
 
 def test_only_findings_that_are_not_in_order_are_to_do() -> None:
-    findings = [Finding(level, "Sales", level.name) for level in Level]
+    findings = tuple(Finding(level, "Sales", level.name) for level in Level)
 
-    assert [finding.level for finding in to_do(findings)] == [level for level in Level if level.name != "OK"]
+    assert [finding.level for finding in to_do(Snapshot(findings=findings))] == [
+        level for level in Level if level.name != "OK"
+    ]
 
 
 @pytest.mark.one_version
@@ -139,13 +142,20 @@ async def test_a_role_that_only_views_gets_no_buttons(
 
 
 @pytest.mark.one_version
-async def test_an_unreachable_database_is_said_and_its_address_is_not() -> None:
+async def test_an_unreachable_database_is_said_and_its_address_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with browser("postgresql://ada:sesame@127.0.0.1:1/shop") as client:
         answer = await client.get("/")
+        site: Site = client.site  # type: ignore[attr-defined]  # a note of the fixture's
+        await site.sampler.look()
 
     assert answer.status_code == 200
     assert "cannot be reached" in answer.text
-    assert "sesame" not in answer.text
+    assert "sesame" not in answer.text + caplog.text
+    assert [one.levelname for one in caplog.records if "Looking at the database" in one.message] == [
+        "WARNING"
+    ]
 
 
 async def test_logs_and_their_consumers_are_shown(database: str, rowbus: CommandLine, ask: Ask) -> None:
@@ -232,6 +242,26 @@ async def test_one_that_stops_while_others_of_its_process_go_on_is_gone(database
         async with idle("Billing", database):
             await working(client, {"Sales": 1, "Billing": 1})
         await working(client, {"Sales": 1})
+
+
+async def test_an_endpoint_that_went_stays_red_with_what_waits_for_it(database: str) -> None:
+    async with browser(database, WebSettings(period=0.05)) as client:
+        async with idle("Sales", database):
+            await working(client, {"Sales": 1})
+        with psycopg.connect(database) as connection:
+            rowbus.Client(connection).send("Sales", {}, type="Shop.Place")
+        async with asyncio.timeout(60):
+            while "1 wait" not in (shown := (await client.get("/")).text):
+                pass
+
+        async with idle("Sales", database):
+            await working(client, {"Sales": 1})
+            back = (await client.get("/")).text
+
+    assert 'class="notice fail"' in shown
+    assert "gone since" in shown
+    assert "last from the server&#39;s machine" in shown
+    assert "gone since" not in back
 
 
 async def test_an_instance_is_shown_again_after_its_connection_was_lost(database: str, ask: Ask) -> None:

@@ -1,37 +1,23 @@
 """The whole of the command line, and how it ends.
 
-Invariant: no traceback is shown unless asked for with -v; an error is one paragraph on the standard error.
+Invariants: no traceback is shown unless asked for with -v; an error is one paragraph on the standard error; a command
+is imported only when it is called.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from importlib.metadata import version
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
 
-from rowbus.cli import (
-    bench,
-    delayed,
-    embedded,
-    first_steps,
-    health,
-    recurring,
-    run,
-    sagas,
-    subscriptions,
-    ticker,
-    web,
-)
-from rowbus.cli.errors import verbs as errors
-from rowbus.cli.log import verbs as log
 from rowbus.cli.options import DATABASE_HELP, Verbose, warn_of_password
 from rowbus.cli.output import complain
-from rowbus.cli.queue import verbs as queue
-from rowbus.cli.schema import verbs as schema
-from rowbus.cli.spark import verbs as spark
 from rowbus.errors import ConfigurationError, InvalidHeaderError, MessageSerializationError, RowbusError
 from rowbus.errors.exception_facts import text_of
 
@@ -41,7 +27,102 @@ FAILED = 1
 BAD_USAGE = 2
 _USAGE_ERRORS = (ConfigurationError, InvalidHeaderError, MessageSerializationError)
 
+COMMANDS = {
+    "demo": ("first_steps:demo", "Work through a file of orders with three endpoints."),
+    "init": ("first_steps:init", "Begin a project: an endpoint, its settings, and tests that run it."),
+    "run": ("run:run", "Serve an endpoint, in one process or in several, or run the consumers of a log."),
+    "ticker": ("ticker:ticker", "Drive the logs of a database: ticks, retries, rotation."),
+    "doctor": (
+        "health:doctor",
+        "Examine the server, every queue, every table of delayed messages and every log.",
+    ),
+    "bench": ("bench:bench", "Measure what this server carries, and say what limits it."),
+    "metrics": (
+        "health:metrics",
+        "Measure a database for Prometheus: queues, delayed messages, logs, consumers.",
+    ),
+    "web": ("web:web", "Serve the operator's page, until SIGTERM or Ctrl-C."),
+    "queue": ("queue.verbs:app", "Create, list, fill, look into, empty and drop queues."),
+    "endpoint": ("endpoint:app", "Drop an endpoint's tables."),
+    "errors": ("errors.verbs:app", "Look through an error queue, and put its messages back."),
+    "subscriptions": ("subscriptions:app", "List, add and remove subscriptions to events."),
+    "delayed": (
+        "delayed:app",
+        "List delayed messages, move them when they are due, cancel them, send them now.",
+    ),
+    "sagas": ("sagas:app", "List sagas, show what one remembers, end one, send lost timeouts again."),
+    "recurring": (
+        "recurring:app",
+        "List an endpoint's recurring messages, and remove those that no program has any more.",
+    ),
+    "log": ("log.verbs:app", "Install, create, fill, read and look after event logs."),
+    "spark": ("spark.verbs:app", "Archive, replicate, replay and report with Apache Spark."),
+    "schema": (
+        "schema.verbs:app",
+        "Print, install, verify and grant the use of queue tables, and of the event log.",
+    ),
+    "embedded": ("embedded:app", "Look after the embedded server, which is for development."),
+}
+"""Each command's place in this folder, and its first sentence, which a test compares."""
+
+
+class Commands(TyperGroup):
+    """Commands of which each is imported when it is called, and not to be listed or completed."""
+
+    commands: _Loaded  # type: ignore[assignment]  # nobody adds to the table
+
+    def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - what typer gives a group
+        """Have the commands of the table."""
+        super().__init__(**attributes)
+        self.commands = _Loaded()
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's click is private
+        """Return the names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401, ARG002 - as above
+        """Return what a list says of a command; the command itself once it is loaded."""
+        if cmd_name not in COMMANDS:
+            return None
+        return self.commands.loaded.get(cmd_name) or TyperCommand(cmd_name, help=COMMANDS[cmd_name][1])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:  # noqa: ANN401 - as above
+        """Load the command that is called."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, self.commands[name] if name else found, rest
+
+
+class _Loaded(Mapping[str, Any]):
+    """The commands by name, each imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self.loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - as above
+        if name not in self.loaded:
+            self.loaded[name] = _load(name, *COMMANDS[name][0].split(":"))
+        return self.loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+def _load(name: str, module: str, attribute: str) -> Any:  # noqa: ANN401 - as above
+    """Import a command, which is a function or a group of commands."""
+    found = getattr(import_module(f"rowbus.cli.{module}"), attribute)
+    holder = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    if isinstance(found, typer.Typer):
+        holder.add_typer(found, name=name)
+        return get_group(holder).commands[name]
+    holder.command(name)(found)
+    return get_command(holder)
+
+
 app = typer.Typer(
+    cls=Commands,
     name="rowbus",
     help="Messaging in PostgreSQL tables: run endpoints, and look after their queues.",
     no_args_is_help=True,
@@ -49,28 +130,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
 )
-app.command("demo")(first_steps.demo)
-app.command("init")(first_steps.init)
-app.command("run")(run.run)
-app.command("ticker")(ticker.ticker)
-app.command("doctor")(health.doctor)
-app.command("bench")(bench.bench)
-app.command("metrics")(health.metrics)
-app.command("web")(web.web)
-app.add_typer(queue.app, name="queue")
-app.add_typer(errors.app, name="errors")
-app.add_typer(subscriptions.app, name="subscriptions")
-app.add_typer(delayed.app, name="delayed")
-app.add_typer(sagas.app, name="sagas")
-app.add_typer(recurring.app, name="recurring")
-app.add_typer(log.app, name="log")
-app.add_typer(spark.app, name="spark")
-app.add_typer(schema.app, name="schema")
-app.add_typer(embedded.app, name="embedded")
 
 
 def _show_version(asked: bool) -> None:
     if asked:
+        from importlib.metadata import version
+
         typer.echo(
             f"rowbus {version('rowbus')} (Python {sys.version.split()[0]}, psycopg {version('psycopg')})"
         )

@@ -46,8 +46,8 @@ def bench(
     drops again; the role needs the right to create it. WAL is that of the whole server. PostgreSQL only. Exit code 1:
     it could not measure.
     """
-    from rowbus.bench import course  # noqa: PLC0415 - only this command needs it
-    from rowbus.bench.place import new_name  # noqa: PLC0415 - as above
+    from rowbus.bench import course
+    from rowbus.bench.place import new_name
 
     dsn, schema = resolve_dsn(database), new_name()
     location = open_database(dsn)
@@ -75,7 +75,7 @@ def _progress() -> Generator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda _name: None
         return
-    from rich.console import Console  # noqa: PLC0415 - only terminals need it
+    from rich.console import Console
 
     with Console(stderr=True).status("begins") as status:
         yield status.update

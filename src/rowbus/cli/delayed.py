@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus import NativeDelayedDelivery
 from rowbus.cli.options import BodyString, Database, Json, LogLines, Metrics, Schema, Verbose
 from rowbus.cli.output import LogFormat, complain, say, show_json, show_logs, show_table
 from rowbus.cli.serving import serve
 from rowbus.cli.store import found_stores, next_due, store_plan, table_store
-from rowbus.cli.target import addresses_in, load_endpoint, open_database
+from rowbus.cli.target import addresses_in, load_endpoint, noting, open_database
 from rowbus.database.backends import inspecting
 from rowbus.database.locks import find_holders_now
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_headers, short_type
+from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.installer import create_delayed
 from rowbus.transport.delayed.policy import route
 from rowbus.transport.delayed.standalone_mover import DelayedMover
@@ -345,8 +345,14 @@ def cancel(
     this id waits; it was never there, or it has become due and was moved.
     """
     table = delayed_table(_address(endpoint, suffix, addresses_in(database, schema)))
-    with open_database(database).session() as session:
+    names = addresses_in(database, schema)
+    with (
+        open_database(database).session() as session,
+        noting(session, names, "cancel", table.address, message_id) as note,
+        session.transaction(),
+    ):
         cancelled = session.run(table.cancel(message_id))
+        note(cancelled)
     if not cancelled:
         complain(f"no message {message_id} waits in {table.address}")
         raise typer.Exit(1)

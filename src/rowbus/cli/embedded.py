@@ -43,7 +43,7 @@ def status(*, as_json: Json = False, _verbose: Verbose = False) -> None:
 
     Does not start it. Exit code 1: it does not run.
     """
-    from rowbus.database.embedded import state_of  # noqa: PLC0415 - only these commands need it
+    from rowbus.database.embedded import state_of
 
     cluster = _cluster()
     state = state_of(cluster)
@@ -65,7 +65,7 @@ def psql(
 
     The exit code is psql's.
     """
-    from rowbus.database.embedded import join  # noqa: PLC0415 - as above
+    from rowbus.database.embedded import join
 
     cluster = _cluster()
     program = shutil.which("psql", path=cluster.binaries) or shutil.which("psql")
@@ -86,7 +86,7 @@ def stop(*, _verbose: Verbose = False) -> None:
 
     It stops by itself when the last program that uses it has ended, and starts when one needs it.
     """
-    from rowbus.database.embedded import state_of, stop_for_all  # noqa: PLC0415 - as above
+    from rowbus.database.embedded import state_of, stop_for_all
 
     cluster = _cluster()
     users = state_of(cluster).users
@@ -110,7 +110,7 @@ def reset(
 
     The next program that needs it begins with an empty one.
     """
-    from rowbus.database.embedded import remove_data, state_of  # noqa: PLC0415 - as above
+    from rowbus.database.embedded import remove_data, state_of
 
     cluster = _cluster()
     state = state_of(cluster)
@@ -123,7 +123,7 @@ def reset(
 
 
 def _cluster() -> Cluster:
-    from rowbus.database.embedded import Cluster, default_directory, find_binaries  # noqa: PLC0415 - as above
+    from rowbus.database.embedded import Cluster, default_directory, find_binaries
 
     binaries = find_binaries()
     return Cluster(binaries, default_directory(binaries))

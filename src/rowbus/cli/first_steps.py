@@ -36,7 +36,7 @@ def init(
     Its tables are in a schema of their own, bus. It needs no container: the embedded server serves development and
     tests. Overwrites nothing.
     """
-    from rowbus.spark.pipelines.templates import write_templates  # noqa: PLC0415 - `--help` shall be quick
+    from rowbus.spark.pipelines.templates import write_templates
 
     folder = directory.absolute()
     package = _package(name or folder.name)
@@ -88,6 +88,6 @@ def demo(
     The operator's page is open meanwhile, at the address that is said first.
     Makes the schemas rowbus_demo and rowbus_demo_replica anew. Exit code 1: a check failed.
     """
-    from rowbus.demo import main  # noqa: PLC0415 - only this command needs it
+    from rowbus.demo import main
 
     raise typer.Exit(main(orders, database=database, workers=workers, spark=spark, json=as_json, keep=keep))

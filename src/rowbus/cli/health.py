@@ -21,6 +21,7 @@ from rowbus.database.backends import inspecting
 from rowbus.errors import RowbusError
 from rowbus.log.examination import examine, examine_logs, examine_outbox
 from rowbus.log.gauges import DatabaseGauges, unreachable
+from rowbus.running.critical import Outage
 from rowbus.running.signals import run_until_signalled
 from rowbus.running.telemetry.listener import address_of
 from rowbus.running.telemetry.series import exposition
@@ -119,6 +120,7 @@ class Measurer:
         self._location = location
         self._gauges = gauges
         self._reading = asyncio.Lock()
+        self._outage = Outage("Measuring the database", logger)
 
     async def start(self) -> None:
         """Do nothing."""
@@ -135,7 +137,9 @@ class Measurer:
         """Read once, in a thread; a database that is away is told of by a gauge."""
         async with self._reading:
             try:
-                return await asyncio.to_thread(self.read)
+                found = await asyncio.to_thread(self.read)
             except RowbusError as error:
-                logger.warning("The database cannot be measured: %s", error)
+                self._outage.failed(error)
                 return unreachable(error)
+            self._outage.succeeded()
+            return found

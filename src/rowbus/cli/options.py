@@ -1,7 +1,7 @@
 """Options that several commands share, each defined once.
 
 Invariants: the database given to a command beats the one given to `rowbus`, which beats ROWBUS_DATABASE, which beats
-the embedded server; a position that people type means the same to every command.
+the embedded server; no option imports more than its help needs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import typer
 
 from rowbus.cli.output import LogFormat, complain, show_logs
 from rowbus.database.location import DATABASE_VARIABLE, holds_password
-from rowbus.log.range import NOTATION, Position, read_position
 
 DATABASE_HELP = (
     "Connection string: libpq's (a URI or key=value), or mssql://user@host/catalog. "
@@ -115,11 +114,3 @@ LogName = Annotated[str, typer.Argument(metavar="LOG", help="A log, by its name.
 AnyLog = Annotated[str | None, typer.Argument(metavar="LOG", help="Only this log.")]
 ConsumerName = Annotated[str, typer.Argument(metavar="CONSUMER", help="A consumer of the log, by its name.")]
 IntoLog = Annotated[str, typer.Option("--log", metavar="NAME", help="The log.")]
-
-
-def position(text: str) -> Position:
-    """Read a position as people type it."""
-    try:
-        return read_position(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is none of: {NOTATION}.") from None

@@ -56,9 +56,9 @@ def show_json(value: object) -> None:
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table, each cell a line of its own; a column whose name ends in `#` is aligned to the right."""
-    from rich.console import Console  # noqa: PLC0415 - only tables need it, and `--help` shall be quick
-    from rich.table import Table  # noqa: PLC0415 - as above
-    from rich.text import Text  # noqa: PLC0415 - as above
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:

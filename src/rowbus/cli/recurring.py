@@ -11,7 +11,7 @@ import typer
 
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.cli.target import addresses_in, open_database
+from rowbus.cli.target import addresses_in, noting, open_database
 from rowbus.transport.queues.diagnosis import duration
 from rowbus.transport.recurring.table import recurring_address, recurring_table
 
@@ -72,7 +72,10 @@ def remove(
     For those that no program has any more. Exit code 1: there is none of this name.
     """
     with open_database(database).session() as session:
-        removed = session.run(_table(endpoint, addresses_in(database, schema)).remove(name))
+        table = _table(endpoint, names := addresses_in(database, schema))
+        with noting(session, names, "remove a recurring message", table.address, name) as note:
+            removed = session.run(table.remove(name))
+            note(removed)
     if not removed:
         complain(f"{endpoint} has no recurring message {name}")
         raise typer.Exit(1)

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus import Endpoint
 from rowbus.cli.embedded import Embedded, require_consent
 from rowbus.cli.options import Database, LogLines, Metrics, Verbose
 from rowbus.cli.output import LogFormat, show_logs
@@ -30,6 +29,7 @@ from rowbus.cli.serving import listening_on, serve
 from rowbus.cli.target import load_runnable
 from rowbus.database.backends import open_database
 from rowbus.database.location import DATABASE_VARIABLE, resolve_dsn
+from rowbus.endpoint import Endpoint
 from rowbus.errors import RowbusError, StoreUnavailableError
 from rowbus.running.signals import run_until_signalled
 from rowbus.running.telemetry.service import FOLDER_VARIABLE, PERIOD, PROCESS, SOCKET, ToldWorkers

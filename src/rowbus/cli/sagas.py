@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus import NativeDelayedDelivery
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.target import addresses_in, open_database
@@ -20,6 +19,7 @@ from rowbus.sagas.history.table import history_address, history_table
 from rowbus.sagas.resending import Places, resend
 from rowbus.sagas.table import KeptSaga, SagaRow, saga_address, saga_table
 from rowbus.sagas.timeouts import read_timeouts
+from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.table import delayed_address, delayed_table
 
 if TYPE_CHECKING:

@@ -9,11 +9,9 @@ import importlib
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from rowbus import AsyncLog, Endpoint, Log
-from rowbus.database import backends
-from rowbus.database.backends import PostgresDatabase
+from rowbus.cli.output import complain
 from rowbus.database.location import resolve_dsn
 from rowbus.errors import ConfigurationError
 from rowbus.errors.exception_facts import text_of
@@ -21,30 +19,39 @@ from rowbus.messages.addresses import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from contextlib import AbstractContextManager
 
-    from rowbus.database.sessions import Database
+    from rowbus import AsyncLog, Endpoint, Log
+    from rowbus.database.backends import PostgresDatabase
+    from rowbus.database.sessions import Database, Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
+    from rowbus.transport.operations.trail import Note
 
 logger = logging.getLogger("rowbus.cli")
 APPLICATION_NAME = "rowbus command line"
 T = TypeVar("T")
-Runnable = Endpoint | Log | AsyncLog
-_RUNNABLE: tuple[type[Runnable], ...] = (Endpoint, Log, AsyncLog)
+Runnable: TypeAlias = "Endpoint | Log | AsyncLog"
 
 
 def open_database(dsn: str | None) -> Database:
     """Return the database to work on; starts the embedded server if there is no other."""
+    from rowbus.database import backends
+
     return backends.open_database(resolve_dsn(dsn), application_name=APPLICATION_NAME)
 
 
 def open_log_database(dsn: str | None) -> PostgresDatabase:
     """Return the database to work on with its logs; raises ConfigurationError for one that can have none."""
+    from rowbus.database import backends
+
     return backends.open_postgresql(resolve_dsn(dsn), application_name=APPLICATION_NAME)
 
 
 def addresses_in(database: str | None, schema: str | None) -> Addresses:
     """Return how names become addresses in the database a command works on; `schema` is the one left out."""
+    from rowbus.database import backends
+
     return backends.addresses_of(database, schema)
 
 
@@ -53,11 +60,23 @@ def queue_addresses(names: Iterable[str], addresses: Addresses) -> list[QueueAdd
     return [address_of(name, addresses) for name in names]
 
 
+def noting(
+    session: Session, addresses: Addresses, action: str, queue: QueueAddress, subject: str
+) -> AbstractContextManager[Note]:
+    """Note in the trail of operations what a command does: who runs it, and with what it is called to count."""
+    from rowbus.transport.operations import trail
+
+    act = trail.Act("", action, str(queue), subject)
+    return trail.noted(session, addresses, act, warn=complain)
+
+
 def load_endpoint(target: str) -> Endpoint:
     """Import `module:name`, also from the current directory, and return the endpoint it names or makes.
 
     Raises ConfigurationError that says which part did not work.
     """
+    from rowbus.endpoint import Endpoint
+
     return _load(target, (Endpoint,), "a rowbus.Endpoint")
 
 
@@ -66,6 +85,8 @@ def load_endpoints(target: str) -> list[Endpoint]:
 
     Raises ConfigurationError if there is none.
     """
+    from rowbus.endpoint import Endpoint
+
     module = _import(_module_name(target, ""))
     found = [value for value in vars(module).values() if isinstance(value, Endpoint)]
     if not found:
@@ -75,7 +96,10 @@ def load_endpoints(target: str) -> list[Endpoint]:
 
 def load_runnable(target: str) -> Runnable:
     """Do the same for what `rowbus run` runs: an endpoint, or a log with its consumers."""
-    return _load(target, _RUNNABLE, "a rowbus.Endpoint or a rowbus.Log")
+    from rowbus import AsyncLog, Endpoint, Log
+
+    kinds: tuple[type[Runnable], ...] = (Endpoint, Log, AsyncLog)
+    return _load(target, kinds, "a rowbus.Endpoint or a rowbus.Log")
 
 
 def _load(target: str, kinds: tuple[type[T], ...], wanted: str) -> T:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus import Ticker, TickerSettings
 from rowbus.cli.embedded import Embedded, require_consent
 from rowbus.cli.options import Database, Json, LogLines, Metrics, Verbose
 from rowbus.cli.output import LogFormat, complain, say, show_json, show_logs
 from rowbus.cli.serving import serve
+from rowbus.settings import TickerSettings
 
 if TYPE_CHECKING:
     from rowbus.log.ticker.ticker import Pass
@@ -81,6 +81,8 @@ def ticker(  # noqa: PLR0913 - options, each by keyword
         raise typer.BadParameter("--json is for --once.")
     require_consent(database, given=embedded)
     period = None if classic else _milliseconds(tick_period, _DEFAULT.tick_period)
+    from rowbus.log.ticker.ticker import Ticker
+
     settings = TickerSettings(
         tick_period=period,
         maintenance_period=_seconds(maintenance_period, _DEFAULT.maintenance_period),

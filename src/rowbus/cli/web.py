@@ -133,7 +133,7 @@ def web(  # noqa: PLR0913 - options, each by keyword
     web, and for OpenID Connect oidc. Exit code 1: it could not listen.
     """
     require("web", "starlette", "uvicorn", "jinja2", what="rowbus web")
-    from rowbus.web.serving import serve  # noqa: PLC0415 - only this command needs it
+    from rowbus.web.serving import serve
 
     settings = WebSettings(
         read_only=viewer,

@@ -1,6 +1,7 @@
 """Findings on logs and consumers: a late ticker, a blocked rotation, a stuck consumer.
 
-Invariant: pure; every finding but OK says what to do. Nothing here is a failure: events are safe, only late.
+Invariant: pure; every finding but OK says what to do. Only a ticker that events wait for fails: they are
+safe, but no consumer gets them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 STUCK_AFTER: Final = timedelta(minutes=10)  # behind by that much, with no sign of life for as long
 BATCH_TOO_OLD: Final = timedelta(hours=1)
 BLOCKED_TOO_LONG: Final = timedelta(minutes=10)
+TICKED_WITHIN: Final = timedelta(seconds=10)  # pgqd leaves an event without a tick for three seconds
 
 
 _SCHEMA: Final = "event log"
@@ -56,6 +58,12 @@ class LogState(NamedTuple):
     at: datetime
 
     @property
+    def waits_for_tick(self) -> bool:
+        """Whether there are events that any ticker would have ticked by now."""
+        is_driven = not (self.ticker_is_paused or self.has_external_ticker)
+        return is_driven and self.new_events > 0 and (self.tick_age or timedelta()) > TICKED_WITHIN
+
+    @property
     def rotation_obstacle(self) -> str:
         """What keeps the log's tables from being rotated; empty if nothing does."""
         return ": ".join(part for part in (self.rotation_reason, self.rotation_detail) if part)
@@ -87,6 +95,9 @@ class LogSchema(NamedTuple):
     """The session that has the ticker's lock; None: there is none, or it cannot be seen."""
 
     ticks_are_late: bool
+    waits_for_ticks: bool
+    """Whether events wait for longer than any ticker leaves them, pgqd too."""
+
     is_private: bool
     """Whether only one user of the machine can connect to the server."""
 
@@ -106,6 +117,13 @@ def diagnose_schema(schema: LogSchema) -> Iterator[Finding]:
         yield Finding(Level.WARN, _SCHEMA, OLD_GRANTS, OLD_GRANTS_ADVICE)
     ticker = schema.ticker
     if ticker is None:
+        waits = schema.waits_for_ticks or schema.ticks_are_late
+        yield Finding(
+            Level.FAIL if waits else Level.WARN,
+            "ticker",
+            f"none leads{', and events wait for it' if waits else ''}",
+            "run `rowbus ticker`; pgqd, which is not seen, does as well",
+        )
         return
     if schema.ticks_are_late:
         advice = f"if that is no ticker, end it: pg_terminate_backend({ticker.pid})"

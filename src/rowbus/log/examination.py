@@ -29,14 +29,23 @@ from rowbus.transport.queues.diagnosis import (
     diagnose_queue,
 )
 from rowbus.transport.queues.owners import find_faults
+from rowbus.transport.queues.traffic import Kind, diagnose_traffic, traffic_of
+from rowbus.transport.recoverability.failed_message import diagnose_failures
+from rowbus.transport.recoverability.table import error_queue_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.catalog.table import Catalog
     from rowbus.transport.queues.diagnosis import Finding
+    from rowbus.transport.queues.shape import QueueShape
+
+    Estimates = Mapping[QueueAddress, int]
+
+MOST_FAILURES = 1_000  # failed messages that are read, the latest of them
 
 
 def examine(session: Session, catalog: Catalog, most: int) -> Iterator[Finding]:
@@ -58,6 +67,51 @@ def examine(session: Session, catalog: Catalog, most: int) -> Iterator[Finding]:
     storages, locked = find_storages(session, catalog, [*read, *delayed.tables])
     yield from server.findings_on_storage(storages)
     yield from (diagnose_left_out(str(address), LOCKED) for address in locked if address in read)
+    estimates = {storage.address: storage.live_rows for storage in storages}
+    yield from _examine_traffic(session, catalog, queues, estimates, most)
+
+
+def _examine_traffic(
+    session: Session, catalog: Catalog, queues: Iterable[QueueShape], estimates: Estimates, most: int
+) -> Iterator[Finding]:
+    """Judge what waits in the queues, and who takes it out."""
+    read = [queue.address for queue in queues if queue.is_queue and queue.readable and not queue.left_out]
+    receivers = count_receivers(session, catalog, read)
+    for address in read:
+        try:
+            state = look(session, address, catalog.queue_state(address, most))
+        except (NotLookedAtError, QueueNotFoundError):
+            continue  # somebody else changes it; the next examination sees what it has become
+        estimate = estimates.get(address, 0)
+        traffic = traffic_of(address, state, receivers.get(address), most=most, estimate=estimate)
+        yield from diagnose_traffic(str(address), traffic)
+        if traffic.kind is Kind.ERROR and traffic.depth:
+            yield from _examine_failures(session, address, traffic.depth, state.at)
+
+
+def _examine_failures(session: Session, address: QueueAddress, depth: int, at: datetime) -> Iterator[Finding]:
+    """Tell of failed messages, by the latest of them."""
+    table = error_queue_table(address)
+    try:
+        with looking(session, address):
+            newest = session.run(table.newest()) or 0
+            latest = session.run(table.scan(max(newest - MOST_FAILURES, 0), newest, MOST_FAILURES))
+    except NotLookedAtError:
+        return
+    yield diagnose_failures(address, depth, [one for one in latest if not one.is_acknowledgement], at)
+
+
+def count_receivers(
+    session: Session, catalog: Catalog, queues: Sequence[QueueAddress]
+) -> dict[QueueAddress, int]:
+    """Count the processes that receive from each queue; nothing where they cannot be seen."""
+    asked = catalog.receivers(queues)
+    if asked is None:
+        return {}
+    counts = dict.fromkeys(queues, 0)
+    for found in session.run(asked):
+        counts[found.queue] += found.processes
+    return counts
 
 
 def examine_outbox(
@@ -109,7 +163,9 @@ def examine_logs(session: Session) -> Iterator[Finding]:
             session.run(log_schema.grant_style()),
             tickers[0] if tickers else None,
             any(log.ticker_is_late for log in logs),
+            any(log.waits_for_tick for log in logs),
             session.run(ticks.rights()).is_private,
         )
-        yield from diagnose_schema(schema)
+        if logs:
+            yield from diagnose_schema(schema)
         yield from diagnose_logs(logs, session.run(log_catalog.consumer_states()))

@@ -8,26 +8,26 @@ queue is counted up to `MOST`, above which its depth is the server's estimate; a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.ownership import suspicious
 from rowbus.database.steps import run_steps_now
-from rowbus.errors import InvalidTimestampError, MalformedHeadersError
 from rowbus.log import catalog as log_catalog
+from rowbus.log.examination import count_receivers
 from rowbus.log.schema import table as log_schema
 from rowbus.log.spark_drivers import SparkDrivers
 from rowbus.log.ticker import ticks
-from rowbus.messages.headers import Header, decode_headers
-from rowbus.messages.timestamps import parse_timestamp
 from rowbus.running.telemetry.series import Gauge
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.finding import find_queues, find_storages, sort_out
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
 from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.traffic import Kind, traffic_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime, timedelta
+    from datetime import timedelta
 
     from rowbus.database.sessions import Session
     from rowbus.errors import RowbusError
@@ -39,7 +39,11 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.catalog.table import QueueState
     from rowbus.transport.queues.shape import QueueShape
 
+logger = logging.getLogger("rowbus.telemetry")
+
 _QUEUE = ("queue",)
+_TRAFFIC = ("queue", "kind")
+_KINDS = {Kind.QUEUE: "queue", Kind.ERROR: "error", Kind.AUDIT: "audit"}
 _TABLE = ("table",)
 _LOG = ("log",)
 _CONSUMER = ("log", "consumer")
@@ -58,10 +62,20 @@ class QueueGauges(_Families):
         """Begin without values."""
         self.up = Gauge("rowbus_database_up", "Whether the database answered.")
         self.depth = Gauge(
-            "rowbus_queue_depth", "Messages in a queue; above 10,000 the server's estimate.", _QUEUE
+            "rowbus_queue_depth", "Messages in a queue; above 10,000 the server's estimate.", _TRAFFIC
         )
-        self.in_hand = Gauge("rowbus_queue_in_hand", "Those of them that a receiver has in hand.", _QUEUE)
-        self.oldest = Gauge("rowbus_queue_oldest_seconds", "How long ago the oldest was sent.", _QUEUE)
+        self.in_hand = Gauge("rowbus_queue_in_hand", "Those of them that a receiver has in hand.", _TRAFFIC)
+        self.receivers = Gauge(
+            "rowbus_queue_receivers",
+            "Processes of Rowbus that receive there, as far as can be seen.",
+            _TRAFFIC,
+        )
+        self.oldest = Gauge("rowbus_queue_oldest_seconds", "How long ago the oldest was sent.", _TRAFFIC)
+        self.unreadable = Gauge("rowbus_queue_unreadable", "Queues that this role cannot read: 1.", _QUEUE)
+        self.transaction = Gauge(
+            "rowbus_oldest_transaction_seconds",
+            "How long the oldest transaction has kept dead rows from being removed.",
+        )
         self.failed = Gauge(
             "rowbus_error_queue_depth", "Messages in a queue whose oldest message has failed.", _QUEUE
         )
@@ -71,16 +85,18 @@ class QueueGauges(_Families):
             _QUEUE,
         )
 
-    def stands(self, address: QueueAddress, state: QueueState, estimate: int, *, most: int) -> None:
+    def stands(
+        self, address: QueueAddress, state: QueueState, receivers: int | None, *, estimate: int, most: int
+    ) -> None:
         """Take how a queue stands."""
-        name, depth = (str(address),), state.depth if state.depth < most else max(state.depth, estimate)
-        self.depth.set(depth, name)
-        if state.in_hand is not None:
-            self.in_hand.set(state.in_hand, name)
-        headers = _headers(state.oldest_headers)
-        if Header.FAILED_QUEUE in headers or address.table == "error":
-            self.failed.set(depth, name)
-        self.oldest.set(_age(headers.get(Header.TIME_SENT), state.at) if state.depth else 0, name)
+        found = traffic_of(address, state, receivers, most=most, estimate=estimate)
+        name = (str(address), _KINDS[found.kind])
+        self.depth.set(found.depth, name)
+        _set(self.in_hand, found.in_hand, name)
+        _set(self.receivers, receivers, name)
+        if found.kind is Kind.ERROR:
+            self.failed.set(found.depth, name[:1])
+        self.oldest.set(_seconds(found.waited) or 0 if found.depth else 0, name)
 
 
 class LeftOutGauges(_Families):
@@ -173,21 +189,14 @@ def _seconds(span: timedelta | None) -> float | None:
     return None if span is None else span.total_seconds()
 
 
-def _headers(text: str | None) -> dict[str, str | None]:
-    try:
-        return decode_headers(text or "{}")
-    except MalformedHeadersError:
-        return {}
-
-
-def _age(sent: str | None, at: datetime) -> float:
-    try:
-        return max(0.0, (at - parse_timestamp(sent or "")).total_seconds())
-    except InvalidTimestampError:
-        return 0
-
-
 MOST: Final = 10_000  # messages of a queue that are counted
+
+
+class _Beside(NamedTuple):
+    """What is known of queues from beside: how many receive, and how many rows the server estimates."""
+
+    receivers: dict[QueueAddress, int]
+    rows: dict[QueueAddress, int]
 
 
 class DatabaseGauges:
@@ -198,6 +207,7 @@ class DatabaseGauges:
         self._catalog = catalog_of(addresses)
         self._has_logs = has_logs
         self._drivers = SparkDrivers()
+        self._warned: set[str] = set()
 
     def read(self, session: Session) -> list[Family]:
         """Read all. Raises StorageError."""
@@ -213,20 +223,43 @@ class DatabaseGauges:
         left_out |= {shape.address: shape.left_out for shape in shapes if shape.left_out}
         read = [shape.address for shape in shapes if not shape.left_out]
         storages, _locked = find_storages(session, self._catalog, read)
-        estimates = {storage.address: storage.live_rows for storage in storages}
+        readable = [shape.address for shape in shapes if shape.readable]
+        beside = _Beside(
+            count_receivers(session, self._catalog, readable),
+            {storage.address: storage.live_rows for storage in storages},
+        )
+        self._tell_unreadable(gauges, [shape for shape in shapes if not (shape.readable or shape.left_out)])
+        self._measure_transactions(session, gauges)
         for shape in shapes:
             if shape.readable:
-                self._count(session, shape, gauges, estimates, left_out)
+                self._count(session, shape, gauges, beside, left_out)
             if shape.sequence is not None and not shape.left_out:
                 gauges.sequence.set(shape.sequence.used, (str(shape.address),))
         return gauges.families()
+
+    def _tell_unreadable(self, gauges: QueueGauges, shapes: list[QueueShape]) -> None:
+        """Measure what cannot be read, and warn of it once."""
+        names = {str(shape.address) for shape in shapes}
+        for name in names:
+            gauges.unreadable.set(1, (name,))
+        if names - self._warned:
+            logger.warning(
+                "This role cannot read %s, and measures nothing there: `rowbus schema grants --view` prints a grant.",
+                ", ".join(sorted(names)),
+            )
+        self._warned = names
+
+    def _measure_transactions(self, session: Session, gauges: QueueGauges) -> None:
+        holders = session.run(self._catalog.snapshot_holders())
+        lasted = [holder.lasted for holder in holders if holder.lasted is not None]
+        _set(gauges.transaction, _seconds(max(lasted, default=None)), ())
 
     def _count(
         self,
         session: Session,
         shape: QueueShape,
         gauges: QueueGauges,
-        estimates: dict[QueueAddress, int],
+        beside: _Beside,
         left_out: dict[QueueAddress, str],
     ) -> None:
         address = shape.address
@@ -235,7 +268,9 @@ class DatabaseGauges:
         except NotLookedAtError as error:
             left_out[address] = error.reason
         else:
-            gauges.stands(address, state, estimates.get(address, 0), most=MOST)
+            gauges.stands(
+                address, state, beside.receivers.get(address), estimate=beside.rows.get(address, 0), most=MOST
+            )
 
     def _delayed(self, session: Session, left_out: dict[QueueAddress, str]) -> list[Family]:
         gauges = DelayedGauges()

@@ -72,6 +72,28 @@ class Alarm(NamedTuple):
     lapses_after: float | None = None
 
 
+class Outage:
+    """An outage of what only looks, and has nothing to give up: a line when it begins, and one when it is over."""
+
+    def __init__(self, activity: str, logger: logging.Logger) -> None:
+        """Begin without one."""
+        self._activity = activity
+        self._logger = logger
+        self._failures = 0
+
+    def failed(self, error: BaseException) -> None:
+        """Note a failure, and report the first."""
+        if not self._failures:
+            self._logger.warning("%s fails; trying again until it works: %s", self._activity, error)
+        self._failures += 1
+
+    def succeeded(self) -> None:
+        """Note a success; report the end of an outage."""
+        if self._failures:
+            self._logger.info("%s works again after %s failures.", self._activity, self._failures)
+        self._failures = 0
+
+
 class ReportedBreaker:
     """Watches one activity."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import logging
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from rowbus.running.telemetry.series import Family
     from rowbus.web.access.guard import Who
     from rowbus.web.site import Site
-
-logger = logging.getLogger("rowbus.web")
 
 FRESH: Final = 5.0  # seconds
 NOT_IN: Final = (
@@ -63,10 +60,12 @@ class Metrics:
 
     async def _families(self) -> list[Family]:
         try:
-            return await self._site.read(self._read)
+            found = await self._site.read(self._read)
         except RowbusError as error:
-            logger.warning("The database cannot be measured: %s", error)
+            self._site.outage.failed(error)
             return unreachable(error)
+        self._site.outage.succeeded()
+        return found
 
     def _read(self, session: Session) -> list[Family]:
         return [*unreachable(None), *self._gauges.read(session)]

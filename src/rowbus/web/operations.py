@@ -18,13 +18,13 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.database.blocking import BlockingSession, run_now
 from rowbus.errors import ConfigurationError, RowbusError, StorageError
-from rowbus.transport.operations.table import STOPPING, operations_address, operations_table
-from rowbus.transport.queues.installer import make_table
+from rowbus.transport.operations import trail
+from rowbus.transport.operations.table import STOPPING, operations_address
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
+    from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.operations.table import OperationsTable
 
@@ -53,14 +53,16 @@ class Operation:
         self.ended: datetime | None = None
         self.state = State.RUNNING
         self.done = 0
+        self.stayed = 0
         self.total: int | None = None
         self.text = ""
         self.stopping = False
         """Whether it was asked to stop: the work looks at it between two transactions, and returns early."""
 
-    def advance(self, count: int = 1, *, total: int | None = None) -> None:
-        """Say that so many more are done, and how many there are in all, if that is known."""
+    def advance(self, count: int = 1, *, stayed: int = 0, total: int | None = None) -> None:
+        """Say that so many more are done, so many stayed, and how many there are in all, if that is known."""
         self.done += count
+        self.stayed += stayed
         self.total = self.total if total is None else total
 
     @property
@@ -155,25 +157,13 @@ class Note(NamedTuple):
 
 def begin(session: Session, addresses: Addresses, operation: Operation, note: Note) -> OperationsTable:
     """Note that an operation begins; create the log if it is missing. Raises ConfigurationError if the role may not."""
-    table = operations_table(operations_address(addresses))
+    act = trail.Act(operation.who, operation.what, note.queue, operation.subject, note.meant)
     try:
-        if not session.run(table.exists()):
-            run_now(make_table(BlockingSession(session), table))
-        session.run(
-            table.begin(
-                operation.id,
-                person=operation.who,
-                action=operation.what,
-                queue=note.queue,
-                subject=operation.subject,
-                meant=note.meant,
-            )
-        )
+        return trail.begin(session, addresses, operation.id, act)
     except StorageError as error:
         if error.sqlstate == MAY_NOT:
-            raise _refusal(table, error) from error
+            raise _refusal(operations_address(addresses), error) from error
         raise
-    return table
 
 
 def note(session: Session, table: OperationsTable, operation: Operation, done: int, stayed: int) -> None:
@@ -182,8 +172,8 @@ def note(session: Session, table: OperationsTable, operation: Operation, done: i
         operation.stopping = True
 
 
-def _refusal(table: OperationsTable, error: StorageError) -> ConfigurationError:
+def _refusal(address: QueueAddress, error: StorageError) -> ConfigurationError:
     return ConfigurationError(
-        f"Nothing was done: every operation is noted in {table.address}, and this role may not write there, or create "
+        f"Nothing was done: every operation is noted in {address}, and this role may not write there, or create "
         f"it ({error}). Its owner can create and grant it: `rowbus schema grants --web --role ROLE` prints what to run."
     )

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from markupsafe import Markup
 
-from rowbus.transport.queues.diagnosis import SEQUENCE_WARNING, Level
+from rowbus.transport.queues.diagnosis import SEQUENCE_WARNING, Finding, Level
+from rowbus.transport.queues.traffic import NOBODY, Kind
 from rowbus.web.failed.indexes import indexes
 from rowbus.web.pages import Page, View
-from rowbus.web.sampling.snapshot import Kind
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
     from rowbus.log.diagnosis import ConsumerState, LogState
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.queues.diagnosis import Finding
-    from rowbus.web.sampling.snapshot import QueueFigures, Snapshot
-    from rowbus.web.sampling.statistics import Instances, Receivers
+    from rowbus.transport.queues.traffic import Receivers
+    from rowbus.web.sampling.snapshot import Gone, QueueFigures, Snapshot
+    from rowbus.web.sampling.statistics import Instances
     from rowbus.web.visit import Visit
 
 HIDDEN: Final = "hidden from this role"
@@ -122,6 +122,29 @@ def _place(place: str | None, processes: int) -> str:
     return f"{place or HIDDEN} ({processes})" if processes > 1 else place or HIDDEN
 
 
+class Missed(NamedTuple):
+    """An endpoint that was seen in the last day, and its queue, in which messages may wait for it."""
+
+    queue: QueueFigures
+    gone: Gone
+
+    @property
+    def finding(self) -> Finding:
+        """What to do about it."""
+        count = self.queue.depth or 0
+        places = ", ".join(place or HIDDEN for place in self.gone.places)
+        text = f"gone since {self.gone.seen:%H:%M:%S} UTC, last from {places}; {count:,} wait"
+        advice = "start its endpoint: `rowbus run MODULE:ENDPOINT`"
+        return Finding(Level.FAIL, str(self.queue.address), text, advice)
+
+
+def missed(snapshot: Snapshot) -> list[Missed]:
+    """Return the endpoints that have gone, by the queue's name."""
+    found = [(snapshot.queue(gone.queue), gone) for gone in snapshot.gone]
+    known = [Missed(queue, gone) for queue, gone in found if queue is not None]
+    return sorted(known, key=lambda one: ORDERS["name"](one.queue))
+
+
 class Program(NamedTuple):
     """A program of Rowbus's, as its sessions show it: `places` are the addresses they come from."""
 
@@ -166,9 +189,15 @@ def logs(snapshot: Snapshot) -> list[LogRow]:
     ]
 
 
-def to_do(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings that say what to do."""
-    return [finding for finding in findings if finding.level is not Level.OK]
+def to_do(snapshot: Snapshot) -> list[Finding]:
+    """Return the findings that say what to do, first of endpoints that went and left messages."""
+    gone = [one.finding for one in missed(snapshot) if one.queue.depth]
+    subjects = {finding.subject for finding in gone}
+    return gone + [
+        finding
+        for finding in snapshot.findings
+        if finding.level is not Level.OK and (finding.subject not in subjects or NOBODY not in finding.text)
+    ]
 
 
 def nears_its_end(queue: QueueFigures) -> bool:
@@ -236,7 +265,8 @@ async def _show(visit: Visit) -> Response:
         endpoints=endpoints(snapshot),
         programs=programs(snapshot.instances),
         logs=logs(snapshot),
-        to_do=to_do(snapshot.findings),
+        missed=missed(snapshot),
+        to_do=to_do(snapshot),
         spark=_sparks(visit),
         nears_its_end=nears_its_end,
     )
@@ -253,7 +283,9 @@ def _groups(visit: Visit) -> int | None:
 
 async def _examined(visit: Visit) -> Response:
     findings = visit.snapshot.findings
-    return visit.render("overview/findings.html", findings=findings, to_do=to_do(findings))
+    return visit.render(
+        "overview/findings.html", snapshot=visit.snapshot, findings=findings, to_do=to_do(visit.snapshot)
+    )
 
 
 def _sparks(visit: Visit) -> Callable[..., Markup]:

@@ -7,6 +7,7 @@ the assets changes when any of them does.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
@@ -18,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rowbus.database.backends import addresses_of, inspecting, open_database
 from rowbus.database.location import resolve_dsn
+from rowbus.running.critical import Outage
 from rowbus.web import showing
 from rowbus.web.access.tokens import Seals
 from rowbus.web.operations import Operations
@@ -62,6 +64,7 @@ class Site:
         self.pages = pages
         self.seals = Seals(settings.secret)
         self.operations = Operations()
+        self.outage = Outage("Looking at the database", logging.getLogger("rowbus.web"))
         self.sampler = Sampler(self)
         self.version = version_of_assets()
         self._permits = anyio.CapacityLimiter(MOST_SESSIONS)

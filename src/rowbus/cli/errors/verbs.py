@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus import AllowedDestinations
 from rowbus.cli.errors import listing as error_listing
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
-from rowbus.cli.target import addresses_in, open_database, queue_addresses
+from rowbus.cli.target import addresses_in, noting, open_database, queue_addresses
+from rowbus.settings import AllowedDestinations
 from rowbus.transport.recoverability.error_queue import ErrorQueue
 from rowbus.transport.recoverability.failed_message import ALL, Selection, group
 
@@ -228,7 +228,10 @@ def retry(  # noqa: PLR0913 - an option is a parameter
         raise typer.BadParameter("that is where they are.", param_hint="--to")
     with open_database(database).session() as session:
         errors = ErrorQueue(session, address)
-        result = errors.retry(selection, destination, allowed=allowed)
+        names = addresses_in(database, schema)
+        with noting(session, names, "retry", address, str(selection)) as note, session.transaction():
+            result = errors.retry(selection, destination, allowed=allowed)
+            note(result.moved.total(), result.stayed.total())
     _report(result, "Sent {count} back to {queue}.", "retried", as_json=as_json)
     _complain_of_stayed(errors, result, address, selection)
 
@@ -266,7 +269,10 @@ def discard(  # noqa: PLR0913 - an option is a parameter
         errors = ErrorQueue(session, address)
         if not yes:
             _confirm(sum(1 for _ in errors.find(selection)), address, location.name)
-        result = errors.discard(selection)
+        names = addresses_in(database, schema)
+        with noting(session, names, "discard", address, str(selection)) as note, session.transaction():
+            result = errors.discard(selection)
+            note(result.moved.total(), result.stayed.total())
     _report(result, "Discarded {count} of {queue}.", "discarded", as_json=as_json)
     _complain_of_stayed(errors, result, address, selection)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowbus.cli.log import listing as log_listing
-from rowbus.cli.options import ConsumerName, Database, Json, LogName, Verbose, position
+from rowbus.cli.options import ConsumerName, Database, Json, LogName, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
 from rowbus.log import catalog as log_catalog
@@ -82,7 +82,9 @@ def purge(
     *,
     before: Annotated[
         Position | None,
-        typer.Option("--before", metavar="TIME", parser=position, help="Only those given up on before."),
+        typer.Option(
+            "--before", metavar="TIME", parser=log_listing.position, help="Only those given up on before."
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     database: Database = None,

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import typer
+
+from rowbus.log.range import NOTATION, Position, read_position
 from rowbus.transport.queues.diagnosis import duration
 
 if TYPE_CHECKING:
@@ -135,3 +138,11 @@ def _shown(value: object) -> object:
 def _abridged(text: str | None) -> str:
     line = "(null)" if text is None else " ".join(text.split())
     return line if len(line) <= PREVIEW else f"{line[: PREVIEW - 1]}…"
+
+
+def position(text: str) -> Position:
+    """Read a position as people type it."""
+    try:
+        return read_position(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is none of: {NOTATION}.") from None

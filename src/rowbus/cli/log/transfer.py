@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus import ConsumerSettings, forward_events
 from rowbus.bridges import BATCH_SIZE, QueueDrain
 from rowbus.cli.options import Database, IntoLog, LogName, QueueName, Schema, Verbose
 from rowbus.cli.output import complain, say, show_logs
@@ -147,6 +146,9 @@ def to_queue(
     """
     address = queue_addresses([queue], addresses_in(database, schema))[0]
     log = Log(open_log_database(database).conninfo, name)
+    from rowbus.bridges import forward_events
+    from rowbus.settings import ConsumerSettings
+
     forward_events(log, consumer, address, settings=ConsumerSettings(from_oldest=from_oldest))
     show_logs(logging.DEBUG if verbose else logging.INFO)
     logging.getLogger("rowbus.cli").info("Forwarding events of log %s to %s as %s", name, address, consumer)

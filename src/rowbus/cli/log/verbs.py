@@ -18,7 +18,7 @@ from rowbus.cli.log import listing as log_listing
 from rowbus.cli.log import schema as log_schema
 from rowbus.cli.log import transfer as log_append
 from rowbus.cli.log import transfer as log_bridge
-from rowbus.cli.options import AnyLog, ConsumerName, Database, Json, LogName, Verbose, position
+from rowbus.cli.options import AnyLog, ConsumerName, Database, Json, LogName, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
 from rowbus.errors import ConsumerNotFoundError
@@ -157,10 +157,12 @@ def read(
     name: LogName,
     *,
     start: Annotated[
-        Position, typer.Option("--from", metavar="POSITION", parser=position, help=f"First: {NOTATION}.")
+        Position,
+        typer.Option("--from", metavar="POSITION", parser=log_listing.position, help=f"First: {NOTATION}."),
     ] = "start",  # type: ignore[assignment]  # pyright: ignore[reportArgumentType] - typer parses it
     end: Annotated[
-        Position, typer.Option("--to", metavar="POSITION", parser=position, help="Last: as --from.")
+        Position,
+        typer.Option("--to", metavar="POSITION", parser=log_listing.position, help="Last: as --from."),
     ] = "end",  # type: ignore[assignment]  # pyright: ignore[reportArgumentType] - typer parses it
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Most events to show; 0: all.")] = 10,
     consumer: Annotated[
@@ -201,7 +203,8 @@ def rewind(
     consumer: ConsumerName,
     *,
     to: Annotated[
-        Position, typer.Option("--to", metavar="POSITION", parser=position, help=f"Where: {NOTATION}.")
+        Position,
+        typer.Option("--to", metavar="POSITION", parser=log_listing.position, help=f"Where: {NOTATION}."),
     ],
     force: Annotated[
         bool, typer.Option("--force", help="Even while it has a batch in hand, which it then loses.")

@@ -1,6 +1,6 @@
-"""`rowbus queue`: create, list, send to, peek at and purge queues.
+"""`rowbus queue`: create, list, send to, peek at, purge and drop queues.
 
-Invariant: only `purge` takes messages away, and it asks first.
+Invariant: only `purge` and `drop` take messages away, and they ask first.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowbus.cli.endpoint import confirm_drop, drop_all
 from rowbus.cli.options import (
     BodyString,
     CreateSchema,
@@ -25,10 +26,12 @@ from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.queue import listing
 from rowbus.cli.queue.listing import cut_note, message_as_json
 from rowbus.cli.queue.send import send
-from rowbus.cli.target import addresses_in, open_database, queue_addresses
+from rowbus.cli.target import addresses_in, noting, open_database, queue_addresses
 from rowbus.database.backends import inspecting
+from rowbus.errors import QueueNotFoundError
 from rowbus.errors.printable import printable
 from rowbus.messages.message import read_body, read_headers, short_type, time_sent
+from rowbus.transport.queues.catalog.finding import find_queues
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_queue, create_schema
 from rowbus.transport.queues.table import queue_table
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import PeekedMessage
+    from rowbus.transport.operations.trail import Note
     from rowbus.transport.queues.catalog.table import Catalog
 
 PURGE_BATCH = 1000  # expired messages deleted in one transaction
@@ -45,7 +49,7 @@ BODY_PREVIEW = 80  # characters
 EXTRAS = {"body_string": "the column bodystring", "notify_trigger": "a notifying trigger"}
 
 app = typer.Typer(
-    help="Create, list, fill, look into and empty queues.", no_args_is_help=True, rich_markup_mode=None
+    help="Create, list, fill, look into, empty and drop queues.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
@@ -225,8 +229,49 @@ def purge(
     with location.session() as session:
         if not yes:
             _confirm(session, catalog_of(names), address, location.name, expired=expired)
-        purged = _purge_expired(session, address) if expired else session.run(queue_table(address).purge())
+        with noting(session, names, "purge", address, "the expired ones" if expired else "all") as note:
+            purged = (_purge_expired if expired else _purge_all)(session, address, note)
     say(f"Deleted {purged} {'expired ' if expired else ''}{_messages(purged)} of {address}.")
+
+
+# -------------------------------------------------------------------------------------------------------------- drop
+
+
+@app.command()
+def drop(
+    names: Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Queues to drop.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    schema: Schema = None,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Drop queues with their messages, for good: all of them or none.
+
+    Lists them first, and asks; without a terminal, --yes must be given. Refuses while a process receives from one, and
+    what is no queue. `rowbus endpoint drop` drops all tables of an endpoint. Exit code 1: a queue is missing.
+    """
+    addresses = addresses_in(database, schema)
+    wanted, catalog = queue_addresses(names, addresses), catalog_of(addresses)
+    location = open_database(database)
+    with location.session() as session:
+        _list_queues(session, catalog, wanted)
+        confirm_drop(session, catalog, wanted, location.name, yes=yes)
+        called = ", ".join(map(str, wanted))
+        with noting(session, addresses, "drop", wanted[0], called) as note, session.transaction():
+            drop_all(session, wanted)
+            note(len(wanted))
+    say(f"Dropped {called}.")
+
+
+def _list_queues(session: Session, catalog: Catalog, wanted: list[QueueAddress]) -> None:
+    """Say how deep queues are; raise QueueNotFoundError for one that is missing, or is none."""
+    known = {shape.address for shape in find_queues(session, catalog, wanted) if shape.is_queue}
+    for address in wanted:
+        if address not in known:
+            raise QueueNotFoundError(f"{address} is no queue, or there is none.", queue=str(address))
+        depth = listing.bounded(session.run(catalog.queue_state(address, listing.MOST)).depth)
+        say(f"{address}: {depth} {_messages(int(depth.rstrip('+')))}")
 
 
 def _confirm(session: Session, catalog: Catalog, address: QueueAddress, where: str, *, expired: bool) -> None:
@@ -237,10 +282,20 @@ def _confirm(session: Session, catalog: Catalog, address: QueueAddress, where: s
     typer.confirm(f"Delete {what} of {address} in {where}?", abort=True, err=True)
 
 
-def _purge_expired(session: Session, address: QueueAddress) -> int:
+def _purge_all(session: Session, address: QueueAddress, note: Note) -> int:
+    with session.transaction():
+        purged = session.run(queue_table(address).purge())
+        note(purged)
+    return purged
+
+
+def _purge_expired(session: Session, address: QueueAddress, note: Note) -> int:
     """Delete the expired messages that are not in flight, a batch a transaction, until none is left."""
-    table, total = queue_table(address), 0
-    while purged := session.run(table.purge_expired(PURGE_BATCH)):
+    table, total, purged = queue_table(address), 0, PURGE_BATCH
+    while purged:
+        with session.transaction():
+            purged = session.run(table.purge_expired(PURGE_BATCH))
+            note(purged)
         total += purged
     return total
 

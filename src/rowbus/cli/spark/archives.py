@@ -98,7 +98,7 @@ def archive(  # noqa: PLR0913 - an argument for each option
         "start_over": start_over,
     }
     spark = start_spark("archive", cores=cores, memory=memory, metrics=metrics)
-    from rowbus.spark.pipelines.log_archive import archive as archive_logs  # noqa: PLC0415 - imports Spark
+    from rowbus.spark.pipelines.log_archive import archive as archive_logs
 
     with running(f"Archiving {', '.join(logs)}") as shown:
         done = archive_logs(spark, logs, to.absolute(), watch=shown.watch, stop=shown.stop, **asked)
@@ -130,7 +130,7 @@ def compact(
 
     Readers see each event once, before, during and after. Needs no Java. Parquet archives are refused.
     """
-    from rowbus.spark.pipelines.compaction import compact as compact_files  # noqa: PLC0415 - only this verb needs it
+    from rowbus.spark.pipelines.compaction import compact as compact_files
 
     done = compact_files(path, target_bytes=target * MEGABYTE)
     if as_json:
@@ -229,7 +229,7 @@ def replay(  # noqa: PLR0913 - an argument for each option
         _refuse_changing(start, "--from")
         _refuse_changing(end, "--to")
     spark = start_spark("replay", cores=cores, memory=memory)
-    from rowbus.spark.pipelines import event_replay as replaying  # noqa: PLC0415 - imports Spark
+    from rowbus.spark.pipelines import event_replay as replaying
 
     choice = replaying.Choice(start and start.time, end and end.time, types or (), where)
     with display(f"Replaying {path}"):

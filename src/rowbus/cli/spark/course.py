@@ -43,7 +43,7 @@ class Running(NamedTuple):
 @contextmanager
 def running(what: str) -> Generator[Running]:
     """Show progress for as long as the block lasts, and have SIGTERM and Ctrl-C end the query, not the process."""
-    from rowbus.spark.pipelines.query_run import Stop  # noqa: PLC0415 - `--help` shall be quick, and work without Spark
+    from rowbus.spark.pipelines.query_run import Stop
 
     stop = Stop()
     with display(what) as shown, ended_by_signals(stop):
@@ -56,7 +56,7 @@ def display(what: str) -> Generator[Display]:
     if not sys.stderr.isatty():
         yield Display(_Lines(what).show, tell)
         return
-    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it, and `--help` shall be quick
+    from rich.console import Console
 
     console = Console(stderr=True)
     with console.status(f"{what}: Spark is starting") as status:
@@ -151,7 +151,7 @@ def start_spark(name: str, *, cores: str, memory: str, metrics: str | None = Non
     """Start Spark in this process, and return its session; serve measurements of its queries there, if wanted."""
     if metrics is not None:
         address_of(metrics)  # what is no address is refused at once
-    from rowbus.spark import observe, session  # noqa: PLC0415 - `--help` shall be quick, and work without Spark
+    from rowbus.spark import observe, session
 
     settings = {"spark.driver.memory": memory}
     if not logging.getLogger("rowbus.cli").isEnabledFor(logging.DEBUG):

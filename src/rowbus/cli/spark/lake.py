@@ -124,7 +124,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
         "read_dsn": read_database,
     }
     spark = start_spark("lake", cores=cores, memory=memory, metrics=metrics)
-    from rowbus.spark.pipelines.lake_tables import lake as follow_tables  # noqa: PLC0415 - imports Spark
+    from rowbus.spark.pipelines.lake_tables import lake as follow_tables
 
     with running(f"Following {log}") as shown:
         done = follow_tables(spark, log, **asked, **shown._asdict())
@@ -147,7 +147,7 @@ def compare(
 
     Bring the lake up to date first: what changed since its last tick is a difference. Exit code 1: tables differ.
     """
-    from rowbus.spark.lake.tables.comparison import compare_tables  # noqa: PLC0415 - needs Arrow
+    from rowbus.spark.lake.tables.comparison import compare_tables
 
     dsn = open_log_database(database).conninfo
     with display("Comparing") as shown:
@@ -175,7 +175,7 @@ def vacuum(
 
     Harmless while a job writes. The versions of the last tick stay; readers of older ones may find files gone.
     """
-    from rowbus.spark.lake.tables.upkeep import vacuum_tables  # noqa: PLC0415 - needs Arrow
+    from rowbus.spark.lake.tables.upkeep import vacuum_tables
 
     with display("Looking") as shown:
         found = vacuum_tables(

@@ -94,7 +94,7 @@ def replicate(  # noqa: PLR0913 - an argument for each option
         "read_dsn": read_database,
     }
     spark = start_spark("replicate", cores=cores, memory=memory, metrics=metrics)
-    from rowbus.spark.pipelines.replication import replicate as replicate_tables  # noqa: PLC0415 - imports Spark
+    from rowbus.spark.pipelines.replication import replicate as replicate_tables
 
     with running(f"Replicating {log}") as shown:
         done = replicate_tables(spark, log, **asked, **shown._asdict())

@@ -97,7 +97,7 @@ def report(  # noqa: PLR0913 - an argument for each option
         raise typer.BadParameter(
             "say what to report on: --queue, --log or --archive, each as often as wanted."
         )
-    from rowbus.spark.pipelines.report.report import report_message_flow  # noqa: PLC0415 - imports Spark
+    from rowbus.spark.pipelines.report.report import report_message_flow
 
     with display("Report") as shown:
         made = report_message_flow(
@@ -122,7 +122,7 @@ def report(  # noqa: PLR0913 - an argument for each option
 
 def show(made: FlowReport) -> None:
     """Print what fits a terminal: latencies, failures, what waits, and the events."""
-    from rowbus.spark.pipelines.report import text as report_text  # noqa: PLC0415 - needs nothing of Spark, but lies there
+    from rowbus.spark.pipelines.report import text as report_text
 
     if made.is_empty:
         say(report_text.nothing_found(made))

@@ -42,7 +42,7 @@ def init(
 
     Made of Spark Declarative Pipelines, to be changed as you like. `rowbus spark run DIR` runs it.
     """
-    from rowbus.spark.pipelines.projects import init_project  # noqa: PLC0415 - `--help` shall be quick
+    from rowbus.spark.pipelines.projects import init_project
 
     for file in init_project(directory, log=log, name=name):
         say(f"Wrote {file}")
@@ -72,7 +72,7 @@ def run(
     _verbose: Verbose = False,
 ) -> None:
     """Bring a project's tables up to date, and let go of what is durable."""
-    from rowbus.spark.pipelines.projects import run_project  # noqa: PLC0415 - `--help` shall be quick
+    from rowbus.spark.pipelines.projects import run_project
 
     dsn = open_log_database(database).conninfo
     done = run_project(
@@ -125,8 +125,8 @@ def release(
     Of a query that receives from a queue, acknowledge the messages of that batch. The pipelines here do that by
     themselves. Use it after runs of your own queries, also where Spark is gone. Exit code 1: no batch is committed.
     """
-    from rowbus.spark.pipelines.release import release_committed  # noqa: PLC0415 - imports Spark
-    from rowbus.spark.queue_source.finish import finish  # noqa: PLC0415 - as above
+    from rowbus.spark.pipelines.release import release_committed
+    from rowbus.spark.queue_source.finish import finish
 
     dsn = open_log_database(database).conninfo
     released = release_committed(checkpoint, consumer=consumer, dsn=dsn)
@@ -157,7 +157,7 @@ def janitor(
     Messages that a query claimed and did not come back for within its lease go back to their queues.
     Harmless at any time: what a query may still need is not touched.
     """
-    from rowbus.spark.sink.janitor import clean  # noqa: PLC0415 - needs Arrow
+    from rowbus.spark.sink.janitor import clean
 
     with open_log_database(database).session() as session:
         done: JanitorReport = clean(session, older_than=timedelta(hours=older_than))

@@ -58,6 +58,9 @@ _PLANS = dict.fromkeys(
 _LIMIT_EXCEEDED = "53400"
 _LOCKED = "55P03"  # a lock was not to be had in time
 _IO_ERROR = "58030"
+_SAID_AGAIN = re.compile(
+    r"^connection failed: | Is the server running on that host and accepting TCP/IP connections\?"
+)
 _FATAL = frozenset({"FATAL", "PANIC"})
 SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})
 """The server closes the connection: it stops, or a timeout of idle or long transactions has passed."""
@@ -153,7 +156,8 @@ def _kind(error: psycopg.Error) -> type[StorageError]:
 
 def _explanation(error: psycopg.Error) -> str:
     """Say what the server or, in several lines, libpq said, in one line: it becomes a line of a log."""
-    return " ".join((_said(error, "message_primary") or text_of(error) or type(error).__name__).split())
+    said = " ".join((_said(error, "message_primary") or text_of(error) or type(error).__name__).split())
+    return _SAID_AGAIN.sub("", said)
 
 
 def _said(error: psycopg.Error, field: str) -> str:

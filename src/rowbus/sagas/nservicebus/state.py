@@ -37,6 +37,8 @@ from rowbus.sagas.state import StateForm
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rowbus.messages.bodies.shape import Field
+
 S = TypeVar("S")
 
 NAMES: Final = Names("pascal", ignore_case=True, names_floats=True)

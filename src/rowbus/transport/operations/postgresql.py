@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.statements import Statement, no_rows
+from rowbus.database.statements import Statement, no_rows, scalar
 from rowbus.transport.operations import table
 from rowbus.transport.operations.table import OperationRow
 from rowbus.transport.queues.records.postgresql import RecordTable
@@ -29,6 +29,10 @@ class OperationsTable(table.OperationsTable, RecordTable):
         """Add what this transaction did, and return the state; see the base."""
         query = self._load("note", "Failed to note an operation in")
         return Statement(query, {"id": identity, "done": done, "stayed": stayed}, _state)
+
+    def role(self) -> Statement[str]:
+        """Say as which role the session works."""
+        return Statement(self._load("role", "Failed to ask for the role at"), {}, scalar)
 
     def list(self, most: int) -> Statement[list[OperationRow]]:
         """Return the latest operations, the latest first."""

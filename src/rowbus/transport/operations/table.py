@@ -45,6 +45,11 @@ class OperationRow(NamedTuple):
     began: datetime
     noted: datetime
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended, as far as is noted."""
+        return self.state in {RUNNING, STOPPING}
+
 
 class OperationsTable(RecordStatements):
     """Statements on the log of operations; each runs in its runner's transaction."""
@@ -87,6 +92,10 @@ class OperationsTable(RecordStatements):
         return Statement(
             self._load("stop", "Failed to stop an operation in"), {"id": identity}, self._counted
         )
+
+    def role(self) -> Statement[str]:
+        """Say as which role the session works."""
+        raise NotImplementedError
 
     def list(self, most: int) -> Statement[list[OperationRow]]:
         """Return the latest operations, the latest first."""

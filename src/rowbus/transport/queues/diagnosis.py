@@ -329,6 +329,9 @@ def diagnose_queue(queue: QueueShape) -> Finding:
     subject = str(queue.address)
     if queue.left_out:
         return diagnose_left_out(subject, queue.left_out)
+    if not queue.readable:
+        advice = f"let it look: `rowbus schema grants --queue {queue.address.table} --view --role ROLE`"
+        return Finding(Level.WARN, subject, "this role cannot read it, nor say what waits there", advice)
     if found := differences(queue):
         remedy = "put it right, or move the messages to a table made by `rowbus queue create`"
         return Finding(Level.FAIL, subject, "; ".join(found), remedy)

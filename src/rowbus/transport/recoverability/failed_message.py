@@ -16,9 +16,10 @@ from rowbus.errors import InvalidAddressError, InvalidTimestampError, MalformedH
 from rowbus.messages.headers import Header, decode_headers, parse_enclosed_types
 from rowbus.messages.timestamps import parse_timestamp
 from rowbus.messages.uuids import new_message_id
+from rowbus.transport.queues.diagnosis import Finding, Level, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rowbus.messages.address import QueueAddress
 
@@ -81,6 +82,17 @@ class Selection(NamedTuple):
     since: datetime | None = None
     until: datetime | None = None
 
+    def __str__(self) -> str:
+        """Say which they are, for people."""
+        said = [
+            f"{what} {', '.join(sorted(names))}"
+            for what, names in (("ids", self.ids), ("exception", self.exceptions), ("type", self.types))
+            if names
+        ]
+        bounds = (("failed in", self.failed_queue), ("since", self.since), ("until", self.until))
+        said += [f"{what} {value}" for what, value in bounds if value is not None]
+        return "; ".join(said) or "all"
+
     def fits(self, failed: FailedMessage) -> bool:
         """Say whether a message is one of those meant."""
         return (
@@ -139,6 +151,19 @@ def group(messages: Iterable[FailedMessage]) -> list[Group]:
         known = groups.get(key)
         groups[key] = Group(1, failed.failed_at, failed) if known is None else _joined(known, failed)
     return sorted(groups.values(), key=_rank)
+
+
+def diagnose_failures(
+    error_queue: QueueAddress, depth: int, latest: Sequence[FailedMessage], at: datetime
+) -> Finding:
+    """Tell of the messages of an error queue; `latest` are as many as were read."""
+    more = "at least " if len(latest) < depth else ""
+    moments = [failed.failed_at for failed in latest if failed.failed_at is not None]
+    since = f", the latest {duration(at - max(moments))} ago" if moments else ""
+    groups = len(group(latest))
+    text = f"{depth:,} failed messages in {more}{groups:,} {'group' if groups == 1 else 'groups'}{since}"
+    advice = "see why, then send them back: `rowbus errors list`, `rowbus errors retry`"
+    return Finding(Level.WARN, str(error_queue), text, advice)
 
 
 def retried_headers(headers: Mapping[str, str | None]) -> dict[str, str | None]:

@@ -17,6 +17,7 @@ from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failures.index import holding
 from rowbus.web.failed.asked import FIELDS, Asked, allowed, asked
 from rowbus.web.failed.indexes import indexes
+from rowbus.web.history import latest
 from rowbus.web.operations import Note, State, begin, note
 from rowbus.web.pages import Question
 from rowbus.web.showing import plural
@@ -52,9 +53,20 @@ class FormSelection(NamedTuple):
         return self.wanted.search.text
 
     @property
+    def _kind(self) -> str:
+        """The group, by what it has in common."""
+        if not (self.wanted.fields.get("group") and self.failures):
+            return ""
+        kind = self.failures[0].kind
+        return (
+            f"of {kind.type or 'no type'}: {kind.exception or 'no exception'}, failed in {kind.failed_queue}"
+        )
+
+    @property
     def subject(self) -> str:
         """What they are, for people."""
-        said = [f"{name} {value}" for name in FIELDS if (value := self.wanted.fields.get(name))]
+        fields = {**self.wanted.fields, "group": self._kind}
+        said = [f"{name} {value}" for name in FIELDS if (value := fields.get(name))]
         if ticked := self.wanted.fields.get("ticked"):
             said = [ticked]
         return f"{self.wanted.queue}: {', '.join(said) or 'all'}"
@@ -95,7 +107,7 @@ async def ask_to_retry(visit: Visit) -> Question:
         "and is processed anew.",
         button="Send them back" if len(found.failures) != 1 else "Send it back",
         subject=found.subject,
-        details=(*_destinations(found.failures), *_notes(found)),
+        details=(*await _others(visit, found), *_destinations(found.failures), *_notes(found)),
         back=back(visit, found.wanted),
     )
 
@@ -108,7 +120,7 @@ async def ask_to_discard(visit: Visit) -> Question:
         text=f"They are deleted from {found.wanted.queue} for good, and cannot be brought back.",
         button="Discard for good",
         subject=found.subject,
-        details=(*_kinds(found.failures), *_notes(found)),
+        details=(*await _others(visit, found), *_kinds(found.failures), *_notes(found)),
         grave=True,
         back=back(visit, found.wanted),
     )
@@ -128,6 +140,16 @@ def _notes(found: FormSelection) -> list[str]:
     if found.known.unread:
         return [f"The queue is being read: {found.known.unread:,} older messages are left out."]
     return []
+
+
+async def _others(visit: Visit, found: FormSelection) -> list[str]:
+    """Tell who does something to the same messages now."""
+    rows = await visit.read(latest, visit.site.addresses)
+    return [
+        f"{row.person} began this at {row.began:%H:%M:%S} UTC, and it runs: {row.action}, {row.done:,} done."
+        for row in rows
+        if row.is_running and row.subject == found.subject
+    ]
 
 
 def _destinations(failures: Sequence[Failure]) -> list[str]:
@@ -187,7 +209,8 @@ async def _carry_out(visit: Visit, operation: Operation, act: Act, verb: str) ->
             result = await visit.write(_act, table, operation, found, batch, act, visit.site.settings.mask)
             total.moved.update(result.moved)
             total.stayed.update(result.stayed)
-            operation.advance(len(batch))
+            moved = result.moved.total()
+            operation.advance(moved, stayed=len(batch) - moved)
         state = State.STOPPED if operation.stopping else State.DONE
         text = _told_result(total, verb)
     finally:

@@ -12,7 +12,7 @@ may not read, that is a stranger's, or that is locked or dropped meanwhile, does
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -32,14 +32,15 @@ from rowbus.transport.queues.catalog.finding import Found, find_queues, sort_out
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import Finding, Level
-from rowbus.web.sampling.snapshot import DelayedFigures, QueueFigures, Snapshot
-from rowbus.web.sampling.statistics import Counters, counters, instances, receivers
+from rowbus.web.sampling.snapshot import DelayedFigures, Gone, QueueFigures, Snapshot
+from rowbus.web.sampling.statistics import Counters, counters, instances
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.queues.shape import QueueShape
+    from rowbus.transport.queues.traffic import Receivers
 
 SHARE: Final = 0.01
 """Of the time, at most, that one part keeps a session busy: what took 0.1 s is not looked at again for 10 s."""
@@ -197,6 +198,7 @@ def _rate(now: int, before: int | None, elapsed: float) -> float | None:
 
 MOST_DELAYED: Final = 10_000
 EXAMINATION_PERIOD: Final = 60.0
+REMEMBERED: Final = timedelta(days=1)  # how long an endpoint that has gone is shown
 _SEVERITY: Final = {Level.FAIL: 0, Level.WARN: 1, Level.OK: 2}
 
 
@@ -222,11 +224,14 @@ class Look:
         self._parts = [
             Part("queues", Pace(period), self._find_queues),
             Part("delayed messages", Pace(period), self._find_delayed),
-            Part("findings", Pace(EXAMINATION_PERIOD), self._examine),
         ]
         if is_postgresql:
             self._parts.append(Part("instances", Pace(period), self._find_instances))
             self._parts.append(Part("logs", Pace(period), self._find_logs))
+        self._examination = Pace(EXAMINATION_PERIOD)
+        self._parts.append(Part("findings", self._examination, self._examine))
+        self._seen: dict[QueueAddress, Gone] = {}
+        self._state: object = None
 
     def take(self, session: Session, before: Snapshot) -> Snapshot:
         """Look at what is due; the rest is as before. Raises ConnectionLostError."""
@@ -234,6 +239,8 @@ class Look:
         found: dict[str, Any] = {}
         notes = dict(before.notes)
         for part in self._parts:
+            if part.pace is self._examination:
+                self._examine_what_changed(replace(before, **found))
             if part.pace.is_due(at := time.monotonic()):
                 notes.pop(part.name, None)
                 try:
@@ -254,6 +261,14 @@ class Look:
         self._queues.hasten()
         self._delayed_catalogue.hasten()
 
+    def _examine_what_changed(self, found: Snapshot) -> None:
+        """Have the doctor come at once when a receiver or the ticker goes or comes, or messages begin to fail."""
+        failing = frozenset(queue.address for queue in found.error_queues() if queue.depth)
+        state = (frozenset(one.queue for one in found.receivers), found.ticker is None, failing)
+        if self._state not in {None, state}:
+            self._examination.hasten()
+        self._state = state
+
     def _find_queues(self, session: Session, now: float) -> dict[str, Any]:
         return {"queues": self._queues.take(session, now)}
 
@@ -271,7 +286,8 @@ class Look:
         return {"delayed": tuple(figures), "delayed_left_out": left_out}
 
     def _examine(self, session: Session, _now: float) -> dict[str, Any]:
-        return {"findings": tuple(sorted(self._judge(session), key=lambda found: _SEVERITY[found.level]))}
+        found = sorted(self._judge(session), key=lambda found: _SEVERITY[found.level])
+        return {"findings": tuple(found), "examined": datetime.now(UTC)}
 
     def _judge(self, session: Session) -> Iterator[Finding]:
         yield from examine(session, self._catalog, MOST_DELAYED)
@@ -279,8 +295,24 @@ class Look:
             yield from examine_logs(session)
 
     def _find_instances(self, session: Session, _now: float) -> dict[str, Any]:
-        found = session.run(receivers(self._queues.addresses))
-        return {"instances": tuple(session.run(instances())), "receivers": tuple(found)}
+        asked = self._catalog.receivers(self._queues.addresses)
+        found = tuple(session.run(asked)) if asked is not None else ()
+        gone = self._miss(found, datetime.now(UTC))
+        return {"instances": tuple(session.run(instances())), "receivers": found, "gone": gone}
+
+    def _miss(self, found: Iterable[Receivers], now: datetime) -> tuple[Gone, ...]:
+        """Remember who receives now, and return who did in the last day and does not."""
+        here: dict[QueueAddress, Gone] = {}
+        for one in found:
+            places = here[one.queue].places if one.queue in here else ()
+            here[one.queue] = Gone(one.queue, now, (*places, one.place or ""))
+        known = set(self._queues.addresses)
+        self._seen = {
+            queue: seen
+            for queue, seen in (self._seen | here).items()
+            if queue in known and now - seen.seen < REMEMBERED
+        }
+        return tuple(seen for queue, seen in self._seen.items() if queue not in here)
 
     def _find_logs(self, session: Session, _now: float) -> dict[str, Any]:
         strangers = suspicious(session.run(log_schema.foreign_objects()))

@@ -98,10 +98,12 @@ class Sampler:
         try:
             self.snapshot = await self._site.read(self._look.take, self.snapshot)
         except RowbusError as error:
+            self._site.outage.failed(error)
             self.snapshot = replace(
                 self.snapshot, at=self.snapshot.at or datetime.now(UTC), trouble=str(error)
             )
         else:
+            self._site.outage.succeeded()
             self._note(time.monotonic())
         self._looked.set()
 

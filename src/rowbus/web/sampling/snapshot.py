@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import Enum
 from typing import TYPE_CHECKING
+
+from rowbus.transport.queues.traffic import Kind, kind_of
 
 if TYPE_CHECKING:
     from rowbus.log.diagnosis import ConsumerState, LogState
@@ -17,15 +18,8 @@ if TYPE_CHECKING:
     from rowbus.transport.delayed.table import DelayedState
     from rowbus.transport.queues.diagnosis import Finding
     from rowbus.transport.queues.shape import QueueShape
-    from rowbus.web.sampling.statistics import Instances, Receivers
-
-
-class Kind(Enum):
-    """What a queue is for, as far as its name tells."""
-
-    QUEUE = "queue"
-    ERROR = "error queue"
-    AUDIT = "audit queue"
+    from rowbus.transport.queues.traffic import Receivers
+    from rowbus.web.sampling.statistics import Instances
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +47,7 @@ class QueueFigures:
     @property
     def kind(self) -> Kind:
         """What it is for: error and audit queues are called so by convention, in any case."""
-        name = self.address.table.lower()
-        return {"error": Kind.ERROR, "audit": Kind.AUDIT}.get(name, Kind.QUEUE)
+        return kind_of(self.address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +65,15 @@ class DelayedFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class Gone:
+    """An endpoint whose processes were seen in the last day, and are not there: since when, and where they ran last."""
+
+    queue: QueueAddress
+    seen: datetime
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """All that was found. `trouble` says why the last look failed; what is here is then from the one before."""
 
@@ -80,6 +82,7 @@ class Snapshot:
     queues: tuple[QueueFigures, ...] = ()
     instances: tuple[Instances, ...] = ()
     receivers: tuple[Receivers, ...] = ()
+    gone: tuple[Gone, ...] = ()
     delayed: tuple[DelayedFigures, ...] = ()
     delayed_left_out: Mapping[QueueAddress, str] = field(default_factory=dict["QueueAddress", str])
     """Tables of delayed messages of which nothing is read, and why."""
@@ -89,6 +92,8 @@ class Snapshot:
     """Of the consumers that are queries of Spark's, by log and consumer: whether a driver runs."""
     ticker: str | None = None
     findings: tuple[Finding, ...] = ()
+    examined: datetime | None = None
+    """When the doctor found them."""
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
     """What could not be looked at, and why, by the name of the part."""
     trouble: str = ""

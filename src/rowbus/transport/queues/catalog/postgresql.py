@@ -8,12 +8,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from rowbus.database.locks import receiver_lock
 from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog.table import Guard, QueueState
 from rowbus.transport.queues.diagnosis import EndedLoops, ServerFacts, SnapshotHolder, Storage
 from rowbus.transport.queues.owners import owners, refuse_foreign_schema
 from rowbus.transport.queues.shape import Key, QueueColumn, QueueShape, Sequence
+from rowbus.transport.queues.traffic import Receivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,9 +47,27 @@ def find_delayed(schema: str | None = None) -> Statement[list[QueueAddress]]:
     return Statement(query, {"schema_name": schema}, _addresses)
 
 
+def find_satellites(queue: QueueAddress) -> Statement[list[QueueAddress]]:
+    """Find an endpoint's queue and the tables that are called after it."""
+    query = _load("find_satellites", "Failed to look for the tables of an endpoint")
+    return Statement(query, {"schema_name": queue.schema, "endpoint": queue.table}, _addresses)
+
+
 def find_subscriptions() -> Statement[list[QueueAddress]]:
     """Find all tables of subscriptions."""
     return Statement(_load("find_subscriptions", "Failed to look for subscriptions"), {}, _addresses)
+
+
+def receivers(addresses: Iterable[QueueAddress]) -> Statement[list[Receivers]]:
+    """Find who receives from queues: processes that listen, by the lock that they share."""
+    queues = {str(address): address for address in addresses}
+    query = _load("receivers", "Failed to look for endpoints")
+    parameters = {"queues": list(queues), "lock_names": [receiver_lock(name) for name in queues]}
+
+    def decode(rows: Rows, _count: int) -> list[Receivers]:
+        return [Receivers(queues[name], *found) for name, *found in rows]
+
+    return Statement(query, parameters, decode)
 
 
 def guard(address: QueueAddress, beside: QueueAddress | None = None) -> Guard:

@@ -52,12 +52,18 @@ class Catalog:
         query = _load("find_delayed", "Failed to look for delayed messages")
         return Statement(query, {"schema_name": schema}, self._addresses)
 
+    def find_satellites(self, _queue: QueueAddress) -> None:
+        """Return None: nobody has asked for it."""
+
     def find_subscriptions(self) -> Statement[list[QueueAddress]]:
         """Find all tables of subscriptions."""
         return Statement(_load("find_subscriptions", "Failed to look for subscriptions"), {}, self._addresses)
 
     def owners(self, _addresses: Iterable[QueueAddress]) -> None:
         """Return None: reading a table runs no code of its owner."""
+
+    def receivers(self, _addresses: Iterable[QueueAddress]) -> None:
+        """Return None: receivers hold no lock that others could see."""
 
     def begin_look(self) -> None:
         """Return None."""

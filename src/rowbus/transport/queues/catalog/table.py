@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.catalog.ownership import Ownership
     from rowbus.transport.queues.diagnosis import EndedLoops, Server, SnapshotHolder, Storage
     from rowbus.transport.queues.shape import QueueShape
+    from rowbus.transport.queues.traffic import Receivers
 
 
 class QueueState(NamedTuple):
@@ -70,8 +71,16 @@ class Catalog(Protocol):
         """Find all tables of delayed messages, or those of one schema."""
         raise NotImplementedError
 
+    def find_satellites(self, queue: QueueAddress) -> Statement[list[QueueAddress]] | None:
+        """Find an endpoint's queue and the tables that are called after it; None where none can be found."""
+        raise NotImplementedError
+
     def find_subscriptions(self) -> Statement[list[QueueAddress]]:
         """Find all tables of subscriptions."""
+        raise NotImplementedError
+
+    def receivers(self, addresses: Iterable[QueueAddress]) -> Statement[list[Receivers]] | None:
+        """Find who receives from queues: processes that listen, by their lock. None: nobody can be seen."""
         raise NotImplementedError
 
     def queue_state(self, address: QueueAddress, most: int) -> Statement[QueueState]:

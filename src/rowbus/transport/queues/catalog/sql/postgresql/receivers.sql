@@ -1,4 +1,4 @@
--- Find who receives from queues: the sessions that hold the shared lock of `transport/queues/sql/postgresql/show_receiver.sql`.
+-- Find who receives from queues: the sessions that hold the shared lock of `show_receiver.sql`.
 -- Locks nothing; returns for each queue and place (null: not for this role to see): the queue, the place, how many
 -- processes, and since when the first and the last of them are connected.
 select

@@ -1,0 +1,126 @@
+"""`rowbus endpoint`: what is done to an endpoint as a whole.
+
+Invariant: `drop` shows every table before it drops any, and drops all of them or none; the tables of another endpoint,
+whose name begins with this one's and a dot, are not among them.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowbus.cli.options import Database, Schema, Verbose
+from rowbus.cli.output import complain, say
+from rowbus.cli.subscriptions import DEFAULT_TABLE, Table
+from rowbus.cli.target import addresses_in, noting, open_database
+from rowbus.errors import ConfigurationError
+from rowbus.log.examination import count_receivers
+from rowbus.transport.pubsub.table import subscription_routing
+from rowbus.transport.queues.catalog.finding import find_queues, sort_out
+from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.table import queue_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.database.sessions import Session
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+    from rowbus.transport.queues.catalog.table import Catalog
+
+app = typer.Typer(help="Drop an endpoint's tables.", no_args_is_help=True, rich_markup_mode=None)
+LOCK_WAIT = 5_000  # milliseconds that a drop waits for transactions, and others behind it
+
+EndpointName = Annotated[str, typer.Argument(metavar="ENDPOINT", help="An endpoint, by its name: Sales.")]
+
+
+@app.callback()
+def endpoint() -> None:
+    """Drop an endpoint's tables."""
+
+
+@app.command()
+def drop(
+    name: EndpointName,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    table: Table = DEFAULT_TABLE,
+    schema: Schema = None,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Drop an endpoint that is no more: its queue, all its other tables, and its subscriptions, for good.
+
+    Lists every table first, and asks; without a terminal, --yes must be given. Refuses while a process receives from
+    the queue. Queues of single instances, such as Sales-1, are dropped with `rowbus queue drop`. Exit code 1: there is
+    no table of it.
+    """
+    names = addresses_in(database, schema)
+    queue, catalog = names.for_endpoint(name), catalog_of(names)
+    location = open_database(database)
+    with location.session() as session:
+        found = find_tables(session, catalog, queue)
+        if not found:
+            complain(f"there is no table of {name} in the schema {queue.schema}")
+            raise typer.Exit(1)
+        for address in found:
+            say(str(address))
+        confirm_drop(session, catalog, found, location.name, yes=yes)
+        with noting(session, names, "drop an endpoint", queue, name) as note, session.transaction():
+            drop_all(session, found)
+            ended = _unsubscribe(session, names.for_endpoint(table), name, names)
+            note(len(found))
+    say(f"Dropped {len(found)} tables of {name}, and ended {ended} of its subscriptions.")
+
+
+def find_tables(session: Session, catalog: Catalog, queue: QueueAddress) -> list[QueueAddress]:
+    """Find an endpoint's tables by their names; those of strangers, and of other endpoints, are left out."""
+    asked = catalog.find_satellites(queue)
+    if asked is None:
+        raise ConfigurationError(
+            "Tables of an endpoint are found on PostgreSQL only; use `rowbus queue drop`."
+        )
+    found = sort_out(session, catalog, session.run(asked))
+    for address, reason in found.left_out.items():
+        complain(f"{address} is left as it is: {reason}")
+    others = [one.address for one in find_queues(session, catalog) if one.is_queue and one.address != queue]
+    return [address for address in found.tables if not any(_belongs(address, other) for other in others)]
+
+
+def _belongs(address: QueueAddress, queue: QueueAddress) -> bool:
+    same = address.schema == queue.schema
+    return same and f"{address.table}.".startswith(f"{queue.table}.")
+
+
+def confirm_drop(
+    session: Session, catalog: Catalog, found: Sequence[QueueAddress], where: str, *, yes: bool
+) -> None:
+    """Refuse to drop what a process receives from, and ask, unless told not to."""
+    busy = {queue: count for queue, count in count_receivers(session, catalog, found).items() if count}
+    if busy:
+        told = ", ".join(f"{count} from {queue}" for queue, count in busy.items())
+        raise ConfigurationError(f"Nothing was dropped: processes receive ({told}); stop them first.")
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("there is no terminal to ask on; add --yes.", param_hint="--yes")
+    what = str(found[0]) if len(found) == 1 else f"these {len(found)} tables"
+    typer.confirm(f"Drop {what} of {where} with all that is in it?", abort=True, err=True)
+
+
+def drop_all(session: Session, found: Sequence[QueueAddress]) -> None:
+    """Drop tables in the transaction that runs; give up after a while where somebody uses one."""
+    for statement in queue_table(found[0]).limit_lock_wait(LOCK_WAIT):
+        session.run(statement)
+    for address in found:
+        session.run(queue_table(address).drop())
+
+
+def _unsubscribe(session: Session, address: QueueAddress, name: str, names: Addresses) -> int:
+    if address not in session.run(catalog_of(names).find_subscriptions()):
+        return 0
+    routing = subscription_routing(address)
+    topics = [one.topic for one in session.run(routing.list()) if one.endpoint == name]
+    return len(session.run(routing.unsubscribe(name, topics)))

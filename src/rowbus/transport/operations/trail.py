@@ -1,0 +1,104 @@
+"""The trail of what people did: how the page and the commands begin, note and end an operation.
+
+Invariants: an operation is noted before it does anything; what a transaction did is noted in that transaction; a
+command that may not note does its work all the same, and says that nothing is noted.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from rowbus.database.blocking import BlockingSession, run_now
+from rowbus.errors import RowbusError
+from rowbus.transport.operations.table import operations_address, operations_table
+from rowbus.transport.queues.installer import make_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from rowbus.database.sessions import Session
+    from rowbus.messages.addresses import Addresses
+    from rowbus.transport.operations.table import OperationsTable
+
+DONE, FAILED = "done", "failed"
+
+
+class Act(NamedTuple):
+    """What one person does: to which queue, to which of its messages, and to how many, if that is known."""
+
+    person: str
+    action: str
+    queue: str
+    subject: str
+    meant: int | None = None
+
+
+class Note(Protocol):
+    """Adds to the trail what the transaction did, before it commits."""
+
+    def __call__(self, done: int, stayed: int = 0) -> None:
+        """Add so many messages that it was done to, and so many that stayed."""
+        raise NotImplementedError
+
+
+def begin(session: Session, addresses: Addresses, identity: str, act: Act) -> OperationsTable:
+    """Note that an operation begins; create the log if it is missing. Raises StorageError."""
+    table = operations_table(operations_address(addresses))
+    if not session.run(table.exists()):
+        run_now(make_table(BlockingSession(session), table))
+    session.run(table.begin(identity, **act._asdict()))
+    return table
+
+
+@contextmanager
+def noted(
+    session: Session, addresses: Addresses, act: Act, *, warn: Callable[[str], None]
+) -> Generator[Note]:
+    """Note what a command does; the person is who runs it, with the role of its session.
+
+    Give `act` without a person. A database that keeps no trail has none; `warn` hears why nothing can be noted.
+    """
+    identity = secrets.token_hex(8)
+    table = _begun(session, addresses, identity, act, warn)
+
+    def note(done: int, stayed: int = 0) -> None:
+        if table is not None:
+            session.run(table.note(identity, done, stayed))
+
+    try:
+        yield note
+    except BaseException as error:
+        if table is not None:
+            session.run(table.end(identity, FAILED, f"{type(error).__name__}: {error}"))
+        raise
+    if table is not None:
+        session.run(table.end(identity, DONE, ""))
+
+
+def _begun(
+    session: Session, addresses: Addresses, identity: str, act: Act, warn: Callable[[str], None]
+) -> OperationsTable | None:
+    if addresses.backend != "postgresql":
+        return None
+    table = operations_table(operations_address(addresses))
+    try:
+        person = f"{_user()}, role {session.run(table.role())}"
+        return begin(session, addresses, identity, act._replace(person=person))
+    except RowbusError as error:
+        warn(f"this is not noted in {table.address}: {error}; `rowbus schema grants --web` prints the grant")
+        return None
+
+
+def _user() -> str:
+    """Return who runs this process, as the system knows; who called sudo, if that did."""
+    name = os.environ.get("SUDO_USER")
+    if name:
+        return f"{name} (sudo)"
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may run as a number
+        return f"user {os.getuid()}"

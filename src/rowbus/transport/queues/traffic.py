@@ -1,0 +1,101 @@
+"""Traffic of a queue: what it is for, what waits in it, who takes it out, and what is wrong if nobody does.
+
+Invariant: pure; that nobody receives is said only where receivers can be seen, of messages that nobody has in hand.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rowbus.messages.headers import Header
+from rowbus.messages.message import read_headers, time_sent
+from rowbus.transport.queues.diagnosis import Finding, Level, duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.catalog.table import QueueState
+
+NOBODY_AFTER: Final = timedelta(minutes=1)  # so long may a message wait for a receiver that starts
+NOBODY: Final = "nobody receives there"
+GROWS_AFTER: Final = timedelta(days=7)  # so long may an audit queue be left alone
+
+
+class Kind(Enum):
+    """What a queue is for, as far as its name and its oldest message tell."""
+
+    QUEUE = "queue"
+    ERROR = "error queue"
+    AUDIT = "audit queue"
+
+
+class Receivers(NamedTuple):
+    """The processes that receive from a queue, from one place, and when the first and the last of them connected.
+
+    Processes without notifications, and those of NServiceBus, cannot be found. No place: the role may not see it.
+    """
+
+    queue: QueueAddress
+    place: str | None
+    processes: int
+    since: datetime | None
+    latest: datetime | None
+
+
+class Traffic(NamedTuple):
+    """How a queue stands. `waited` is the age of the oldest message; None, and no `receivers`: not known."""
+
+    kind: Kind
+    depth: int
+    in_hand: int | None
+    waited: timedelta | None
+    receivers: int | None
+
+
+def kind_of(address: QueueAddress, headers: Mapping[str, str | None] | None = None) -> Kind:
+    """Say what a queue is for: error and audit queues are called so by convention, or hold what is theirs."""
+    name, headers = address.table.lower(), headers or {}
+    if name == "error" or Header.FAILED_QUEUE in headers:
+        return Kind.ERROR
+    return Kind.AUDIT if name == "audit" or Header.PROCESSING_ENDED in headers else Kind.QUEUE
+
+
+def traffic_of(
+    address: QueueAddress, state: QueueState, receivers: int | None, *, most: int, estimate: int
+) -> Traffic:
+    """Gather the facts; a count that has stopped at `most` gives way to the server's estimate."""
+    headers = read_headers(state.oldest_headers) if state.oldest_headers else None
+    sent = time_sent(headers)
+    depth = state.depth if state.depth < most else max(state.depth, estimate)
+    waited = None if sent is None else max(state.at - sent, timedelta())
+    return Traffic(kind_of(address, headers), depth, state.in_hand, waited, receivers)
+
+
+def diagnose_traffic(subject: str, traffic: Traffic) -> Iterator[Finding]:
+    """Judge what waits; says nothing of a queue whose messages are taken out."""
+    if _is_left_alone(traffic):
+        since = "" if traffic.waited is None else f", the oldest for {duration(traffic.waited)}"
+        advice = (
+            "start its endpoint: `rowbus run MODULE:ENDPOINT`; one of NServiceBus's, or without notifications, is not "
+            "seen, but would have taken them"
+        )
+        yield Finding(Level.WARN, subject, f"{traffic.depth:,} wait{since}, and {NOBODY}", advice)
+    if traffic.kind is Kind.AUDIT and traffic.waited is not None and traffic.waited > GROWS_AFTER:
+        text = f"only grows: {traffic.depth:,} audited messages, the oldest is {duration(traffic.waited)} old"
+        yield Finding(
+            Level.WARN, subject, text, "read them into a log: `rowbus log from-queue`, or delete the old ones"
+        )
+
+
+def _is_left_alone(traffic: Traffic) -> bool:
+    is_old = traffic.waited is None or traffic.waited > NOBODY_AFTER
+    return (
+        traffic.kind is Kind.QUEUE
+        and traffic.receivers == 0
+        and traffic.depth > 0
+        and not traffic.in_hand
+        and is_old
+    )
