@@ -156,6 +156,7 @@ TROUBLES = {
 
 
 @pytest.mark.slow
+@pytest.mark.turns("alerts", 2)
 def test_each_alert_fires_when_its_trouble_is_made(prometheus: Prometheus, ask: Ask) -> None:
     prometheus.await_value("rowbus_database_up", 1)
     prometheus.await_value('rowbus_error_queue_depth{queue=~".*error.*"}', 0)
@@ -170,6 +171,7 @@ def test_each_alert_fires_when_its_trouble_is_made(prometheus: Prometheus, ask: 
 
 
 @pytest.mark.slow
+@pytest.mark.turns("alerts", 2)
 def test_a_consumer_that_is_stuck_and_blocks_rotation_fires(prometheus: Prometheus, ask: Ask) -> None:
     prometheus.await_value("rowbus_database_up", 1)
     ask("select pgq.insert_event('orders', 'placed', '{}')")
@@ -187,6 +189,7 @@ def test_a_consumer_that_is_stuck_and_blocks_rotation_fires(prometheus: Promethe
 
 
 @pytest.mark.slow
+@pytest.mark.turns("alerts", 2)
 def test_a_spark_query_that_runs_and_is_behind_fires(
     prometheus: Prometheus, ask: Ask, rowbus: CommandLine
 ) -> None:
@@ -205,6 +208,7 @@ def test_a_spark_query_that_runs_and_is_behind_fires(
 
 
 @pytest.mark.slow
+@pytest.mark.turns("alerts", 2)
 def test_dead_letters_fire(prometheus: Prometheus, ask: Ask, rowbus: CommandLine) -> None:
     prometheus.await_value("rowbus_consumer_dead_letters", 0)
     (rowbus.folder / "giving_up.py").write_text(
