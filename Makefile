@@ -36,7 +36,7 @@ test: $(VENV)/dev.stamp ## Run the tests (ARGS='-k name' to choose, WORKERS=0 fo
 
 .PHONY: test-slow
 test-slow: WORKERS = 2 # they measure gaps in the work of real processes
-test-slow: $(VENV)/dev.stamp ## Run the tests that kill workers and servers by the dozen (ROUNDS=5: every case, so many times)
+test-slow: $(VENV)/dev.stamp ## Run the tests that kill workers and servers by the dozen (ROUNDS=5: all of it, so many times)
 	ROWBUS_TEST_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow $(ARGS)
 
 # What of the pipeline depends on Spark's version most: SQL, views, inserts, filters, typed rows, streams and sinks.

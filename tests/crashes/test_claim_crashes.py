@@ -14,6 +14,7 @@ from rowbus.messages.address import QueueAddress
 from rowbus.transport.claims.claim_table import value_id_of
 from rowbus.transport.claims.table import claimed_values
 from rowbus.transport.queues.installer import create_queue, create_table
+from tests.fixtures.pairs import effort
 from tests.fixtures.processes import Programs, await_that
 
 pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.timeout(300)]
@@ -21,8 +22,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.timeout(300
 PROGRAM = Path(__file__).with_name("crash_programs") / "claiming_worker.py"
 VALUES = QueueAddress("public", "ClaimedValues")
 CHECK = rowbus.ClaimCheck(properties={"Crash.Scan": ["Scan"]})
-MESSAGES = 1200
-KILLS = 6
+MESSAGES = effort(500, 1_200)
+KILLS = effort(3, 6)
 
 
 async def test_no_message_without_its_value_and_no_value_without_its_message(

@@ -20,16 +20,18 @@ import psycopg
 import pytest
 
 import rowbus
+from tests.fixtures.pairs import effort, today
 from tests.fixtures.processes import Program, Programs, await_that
 
 pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.timeout(300)]
 
 PROGRAMS = Path(__file__).with_name("crash_programs")
-MESSAGES = 3_000
+MESSAGES = effort(900, 3_000)
 FOLLOWING = MESSAGES // 10  # of these a handler sends another
-KILLS = 30
+KILLS = effort(8, 30)
 MOVERS, WORKERS = 2, 4
-SPREAD = 20.0  # seconds over which the messages become due
+LEAD = effort(2.0, 5.0)  # seconds until the first is due, and the kills begin
+SPREAD = effort(6.0, 20.0)  # seconds over which the messages become due
 NET_MOVE = (
     'with taken as (delete from "Work.Delayed" where id in (select id from "Work.Delayed"'
     " where due < now() at time zone 'UTC' limit 10) returning id, headers, body)"
@@ -68,7 +70,7 @@ class Scene:
         with self.connection.transaction():
             client = rowbus.Client(self.connection, delay_through="Work")
             for number in range(MESSAGES):
-                due = now + timedelta(seconds=5 + SPREAD * number / MESSAGES)
+                due = now + timedelta(seconds=LEAD + SPREAD * number / MESSAGES)
                 message = {"number": number, "due": due.isoformat()}
                 destination = "Work" if number % 3 else "Other"
                 client.send(destination, message, type="Crash.Delayed", deliver_at=due)
@@ -132,7 +134,7 @@ def test_each_delayed_message_arrives_once_and_not_early_whoever_is_killed(
     scene.prepare()
     scene.hire("delayed_mover.py", MOVERS)
     scene.hire("delayed_worker.py", WORKERS - 1)
-    moments = random.Random(4711)
+    moments = random.Random(today())
 
     with net_mover(database) if net else nullcontext():
         for _ in range(KILLS):

@@ -18,15 +18,16 @@ import pytest
 
 import rowbus
 from rowbus.testing import temporary_database
+from tests.fixtures.pairs import effort
 from tests.fixtures.processes import Programs, await_that
 
 pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.timeout(300)]
 
 WORKER = Path(__file__).with_name("crash_programs") / "delayed_store_worker.py"
-MESSAGES = 1_000
-KILLS = 30
+MESSAGES = effort(300, 1_000)
+KILLS = effort(8, 30)
 WORKERS = 3
-SPREAD = 12.0  # seconds over which the messages become due
+SPREAD = effort(4.0, 12.0)  # seconds over which the messages become due
 EARLY = "select count(*) from \"Billing\" where at < (headers::json ->> 'Due')::timestamptz"
 
 

@@ -21,15 +21,16 @@ import pytest
 from rowbus.database.postgresql.database import Database
 from rowbus.log.schema.installer import install_now
 from tests.fixtures.database import CrashableServer
+from tests.fixtures.pairs import effort, today
 from tests.fixtures.processes import Program, Programs, await_that
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 PROGRAMS = Path(__file__).with_name("log_crash_programs")
 PRODUCER = Path(__file__).with_name("crash_programs") / "producer.py"
-EVENTS = 3_000
-KILLS = 40
-SERVER_KILLS = 10
+EVENTS = effort(600, 3_000)
+KILLS = effort(8, 40)
+SERVER_KILLS = effort(3, 10)
 
 CONSUMERS: dict[str, list[dict[str, Any]]] = {
     "single": [{}, {}],  # the second stands by
@@ -190,7 +191,7 @@ def finish(workers: Crew, producer: Program) -> None:
 def test_when_consumers_and_tickers_are_killed_each_event_is_handled_once_by_each_consumer(
     database: str, tmp_path: Path
 ) -> None:
-    chance = random.Random(1)
+    chance = random.Random(today())
     with crew(tmp_path, database) as workers:
         producer = workers.start_producer(1)
         for moment in moments(chance, KILLS):
@@ -205,7 +206,7 @@ def test_when_consumers_and_tickers_are_killed_each_event_is_handled_once_by_eac
 def test_when_the_server_is_killed_each_event_is_handled_once_by_each_consumer(
     crashable_server: CrashableServer, tmp_path: Path
 ) -> None:
-    chance = random.Random(2)
+    chance = random.Random(today())
     with crew(tmp_path, crashable_server.dsn) as workers:
         producer = workers.start_producer(2)
         for moment in moments(chance, SERVER_KILLS):

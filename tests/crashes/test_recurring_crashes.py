@@ -14,6 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.fixtures.pairs import effort, today
 from tests.fixtures.processes import Programs, await_that
 
 pytestmark = [pytest.mark.one_version]
@@ -35,7 +36,7 @@ class Scene:
             "create table ticked (due timestamptz, at timestamptz default clock_timestamp())"
         )
         self._programs = Programs(folder, dsn)
-        self._moments = random.Random(4711)
+        self._moments = random.Random(today())
 
     def run(self, every: timedelta, *, kills: int, ticks: int) -> None:
         """Have three instances run; after each so many ticks kill one, in the midst of its work, and start another."""
@@ -99,7 +100,8 @@ def test_each_tick_is_sent_once_whichever_instance_is_killed(scene: Scene) -> No
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_each_second_of_two_minutes_is_sent_once_whichever_instance_is_killed(scene: Scene) -> None:
+def test_each_second_is_sent_once_whichever_instance_is_killed(scene: Scene) -> None:
     every = timedelta(seconds=1)
-    scene.run(every, kills=40, ticks=3)
-    assert assert_each_once(scene, every) >= 120
+    kills = effort(7, 40)
+    scene.run(every, kills=kills, ticks=3)
+    assert assert_each_once(scene, every) >= 3 * kills

@@ -21,6 +21,7 @@ from rowbus.transport.queues.sqlserver import QueueTable
 from tests.conformance.backend import Backend
 from tests.conformance.on_sqlserver import SqlServer
 from tests.fixtures.backends import Place, Standins
+from tests.fixtures.pairs import effort, today
 from tests.fixtures.processes import PAUSE, Program, Programs
 
 pytestmark = [
@@ -31,8 +32,8 @@ pytestmark = [
 
 PROGRAM = Path(__file__).with_name("crash_programs") / "sqlserver_worker.py"
 ROOT = Path(__file__).parents[2]
-MESSAGES = 2_000
-KILLS = 5
+MESSAGES = effort(400, 2_000)
+KILLS = effort(3, 5)
 LONGEST = 240.0  # seconds until what is awaited counts as never coming
 
 
@@ -108,7 +109,7 @@ async def test_when_workers_are_killed_nothing_is_lost_and_nothing_doubled(
     assert isinstance(backend, SqlServer)
     standin = None if backend_place.server is None else standins.on(backend_place.server)._database
     programs = Programs(tmp_path, backend.dsn)
-    run, chance = Run(backend, programs, standin), random.Random(20)
+    run, chance = Run(backend, programs, standin), random.Random(today())
     try:
         await run.prepare()
         run.hire()

@@ -21,15 +21,16 @@ from psycopg.conninfo import make_conninfo
 from rowbus.settings import TransactionMode
 from tests.fixtures.database import CrashableServer
 from tests.fixtures.history import History, Snapshot, recorded
+from tests.fixtures.pairs import effort, today
 from tests.fixtures.processes import Program, Programs, await_that
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 PROGRAMS = Path(__file__).with_name("crash_programs")
-MESSAGES = 5_000
-WORKER_KILLS = 50
-SERVER_KILLS = 10
-DRAINS = 5
+MESSAGES = effort(1_500, 5_000)
+WORKER_KILLS = effort(12, 50)
+SERVER_KILLS = effort(3, 10)
+DRAINS = effort(2, 5)
 DRAINED = 500  # messages for each drain, of which at most half are done when it comes
 CONCURRENCY = 2  # of each endpoint of a worker, as in worker.py
 SHORTLY = 0.004  # seconds, as long as a handler takes at most
@@ -155,7 +156,7 @@ def survive_kills(crew: Crew, seed: int, check: Check) -> Snapshot:
     """Have two workers at a time do all the work under kills; give the final state, checked like all before."""
     send_all(crew.history)
     crew.hire(2)
-    kill_workers(crew, random.Random(seed), check)
+    kill_workers(crew, random.Random(today() + seed), check)
     crew.finish()
     end = crew.history.snapshot()
     check(end)
@@ -293,7 +294,7 @@ def test_a_message_whose_worker_is_killed_in_a_long_statement_comes_back_when_th
 def test_workers_that_are_told_to_end_under_load_lose_nothing_and_redo_nothing(
     database: str, tmp_path: Path, mode: TransactionMode
 ) -> None:
-    chance = random.Random(4)
+    chance = random.Random(today())
     with crew(tmp_path, database, mode, batch_size=5, alone=True) as workers:
         history = workers.history
         history.send(*({"number": number} for number in range(DRAINS * DRAINED)))
@@ -358,7 +359,7 @@ def test_when_the_server_is_killed_confirmed_sends_are_handled_once_by_workers_t
     with crew(tmp_path, crashable_server.dsn, mode, batch_size=batch_size) as workers:
         workers.hire(2)
         sender = workers.start_sender()
-        kill_server(workers, crashable_server, sender, random.Random(batch_size), check)
+        kill_server(workers, crashable_server, sender, random.Random(today() + batch_size), check)
         assert sender.wait() == 0
         await_that(lambda: not workers.history.left_to_do(), "everything to be done")
         assert len(workers.alive) == 2

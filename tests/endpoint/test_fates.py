@@ -22,6 +22,7 @@ from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.on_postgresql import FAIL_AT_COMMIT, WRITE_BUSINESS
 from tests.conformance.transport import eventually, headers_text
 from tests.endpoint.fates import CASES, RAISES, Deed, Fate, Message, Scenario, fates, scenarios
+from tests.fixtures.pairs import effort
 
 if TYPE_CHECKING:
     from tests.conformance.backend import Backend
@@ -222,7 +223,7 @@ async def test_each_message_has_a_fate_that_it_was_promised(stage: Backend, scen
 @on_postgresql
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@settings(patiently, max_examples=100)
+@settings(patiently, max_examples=effort(40, 100))
 @given(scenario=scenarios())
 async def test_in_many_more_scenarios_each_message_has_a_fate_that_it_was_promised(
     stage: Backend, scenario: Scenario

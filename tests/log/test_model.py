@@ -27,6 +27,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from psycopg import sql
 from psycopg.errors import LockNotAvailable
 
+from tests.fixtures.pairs import effort
+
 WRITERS = 3
 TICKERS = 2
 CONSUMERS = ("a", "b")
@@ -562,16 +564,16 @@ def explore(
 def test_each_committed_event_is_given_once_to_each_consumer_and_never_before_its_commit(
     log_database: str,
 ) -> None:
-    explore(log_database, examples=25, steps=60)
+    explore(log_database, examples=12, steps=60)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_in_many_more_interleavings_each_committed_event_is_given_once(log_database: str) -> None:
-    explore(log_database, examples=100, steps=100, shrinks=True)
+    explore(log_database, examples=effort(30, 100), steps=100, shrinks=True)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_model_holds_for_the_extension_that_it_was_made_after(oracle_database: str) -> None:
-    explore(oracle_database, examples=50, steps=60, refuses_old_snapshots=False)
+    explore(oracle_database, examples=effort(12, 50), steps=60, refuses_old_snapshots=False)

@@ -19,6 +19,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.fixtures.pairs import effort
+
 QUEUE = "crowd"
 SETTINGS = "-c lock_timeout=1s -c client_min_messages=error"
 WRITERS = 3
@@ -235,4 +237,4 @@ def test_with_everybody_at_work_at_once_each_committed_event_is_given_once(log_d
 def test_with_everybody_at_work_at_once_for_long_each_committed_event_is_given_once(
     log_database: str, seed: int
 ) -> None:
-    check(log_database, seed=seed, seconds=8)
+    check(log_database, seed=seed, seconds=effort(4, 8))

@@ -19,6 +19,7 @@ import pytest
 from psycopg import sql
 
 from rowbus.database.embedded import find_binaries
+from tests.fixtures.pairs import effort
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -29,7 +30,7 @@ TABLES = {
     "pgbench_history": None,
 }
 CLIENTS = 4
-SECONDS = 10
+SECONDS = effort(4, 10)
 QUEUE = "bank"
 CONSUMER = "rebuild"
 PAUSE = 0.02  # seconds between two ticks

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fixtures.every import every
-from tests.fixtures.pairs import cover, parts
+from tests.fixtures.pairs import ROUNDS, SETTING, cover, effort, parts, turn
 from tests.fixtures.places import ROOT
 from tools.mutants.changes import changes_in
 from tools.mutants.touch import function_of
@@ -60,6 +60,24 @@ def test_a_value_that_can_be_shown_soon_is_not_left_to_a_slow_case() -> None:
 
     assert {0, 2} < set(chosen)
     assert len(chosen) == 3
+
+
+def test_what_takes_turns_has_one_in_as_many_days_as_there_are_and_all_at_once_for_a_release(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def turns(day: int, size: int, a_day: int) -> list[int]:
+        monkeypatch.setenv(SETTING, str(day))
+        return list(turn(range(size), a_day))
+
+    monkeypatch.delenv(ROUNDS, raising=False)
+    for size, a_day, first in product(range(1, 8), range(1, 4), (0, 739_947)):
+        days = [turns(first + day, size, a_day) for day in range(-(-size // a_day))]
+        assert {value for day in days for value in day} == set(range(size))
+        assert {len(day) for day in days} == {min(a_day, size)}
+    assert effort(1, 9) == 1
+    monkeypatch.setenv(ROUNDS, "2")
+    assert turns(3, 7, 2) == list(range(7))
+    assert effort(1, 9) == 9
 
 
 def test_all_rows_are_tried_and_all_failures_told() -> None:

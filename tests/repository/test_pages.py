@@ -23,13 +23,14 @@ def _name(page: Path) -> str:
 
 
 def _with_marks(page: Path) -> object:
-    """Have pages that start Spark, once or often, run where all tests of Spark do, and not every time."""
+    """Have pages that start Spark, once or often, run where all tests of Spark do, and in turns."""
     run = "".join(block.text for block in blocks(page.read_text(encoding="utf-8")) if block.kind in RUN)
     if not re.search(
         r"import rowbus\.spark|from rowbus\.spark|format\(\"rowbus\"\)|^\$ rowbus spark", run, re.MULTILINE
     ):
         return page
-    return pytest.param(page, marks=[pytest.mark.spark, pytest.mark.slow], id=_name(page))
+    marks = [pytest.mark.spark, pytest.mark.slow, pytest.mark.turns("pages with Spark", 3)]
+    return pytest.param(page, marks=marks, id=_name(page))
 
 
 @pytest.mark.product

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from rowbus.database.embedded import find_binaries
 from rowbus.spark.pipelines import archive, replicate
+from tests.fixtures.pairs import effort
 
 pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.spark, pytest.mark.timeout(400)]
 
@@ -31,7 +32,7 @@ TABLES = {
     "pgbench_history": None,
 }
 CLIENTS = 4
-SECONDS = int(os.environ.get("ROWBUS_TEST_SECONDS", "60"))
+SECONDS = int(os.environ.get("ROWBUS_TEST_SECONDS", effort("15", "60")))
 RATE = 400  # transactions a second that the clients aim at: a stream shares two cores with them
 LOG = "bank"
 WITNESS = "witness"

@@ -23,7 +23,12 @@ from tests.web.failures import ErrorQueue
 from tests.web.shop import DELAYED, LOG, Shop, make_shop, stock
 from tests.web.test_command import served
 
-pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.timeout(900)]  # two cores, both busy
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.turns("day", 2),
+    pytest.mark.one_version,
+    pytest.mark.timeout(900),  # two cores, both busy
+]
 
 PATIENCE = 90_000  # ms until a step of the browser counts as never coming; `expect` would give up after 5 s
 expect.set_options(timeout=PATIENCE)

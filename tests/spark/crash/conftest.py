@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.fixtures.pairs import today
 from tests.spark.crash.faults import FaultySource
 from tests.spark.crash.scene import Copy, Log, Stream, into_log, into_parquet, into_table
 
@@ -41,7 +42,7 @@ def log(log_database: str) -> Iterator[Log]:
 
 @pytest.fixture
 def chance() -> random.Random:
-    return random.Random(4)
+    return random.Random(today())
 
 
 def make_copy(spark: SparkSession, log: Log, sink: str, name: str, folder: Path) -> Copy:

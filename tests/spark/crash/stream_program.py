@@ -17,7 +17,6 @@ import rowbus.spark
 from tests.spark.crash.faults import FaultySource
 
 SETTINGS = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.memory": "1g",
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "2",

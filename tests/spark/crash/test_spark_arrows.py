@@ -10,6 +10,7 @@ import random
 
 import pytest
 
+from tests.fixtures.pairs import turn
 from tests.spark.crash.conftest import SINKS, SQL_SINKS, MakeStream
 from tests.spark.crash.faults import Plan, has_fired
 from tests.spark.crash.scene import Log
@@ -63,9 +64,9 @@ def _name(plan: Plan) -> str:
 def test_at_whichever_arrow_a_process_dies_each_event_is_copied_once(
     make_stream: MakeStream, log: Log, chance: random.Random, sink: str
 ) -> None:
-    plans = [*(SOURCE_ARROWS if sink in WITH_SOURCE else ()), *(() if sink == "parquet" else SINK_ARROWS)]
+    every = [*(SOURCE_ARROWS if sink in WITH_SOURCE else ()), *(() if sink == "parquet" else SINK_ARROWS)]
     without_effect = []
-    for number, plan in enumerate(plans):
+    for number, plan in enumerate(turn(every, 7)):
         begin = log.begin_anew()
         log.fill(100, chance, ticks=3)
         stream = make_stream(sink, f"copy_{number}", startingOffsets=begin, maxTicksPerTrigger="2")

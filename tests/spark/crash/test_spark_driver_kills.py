@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.pairs import turn
 from tests.fixtures.places import ROOT
 from tests.fixtures.processes import Program, Programs, await_that, children
 from tests.spark.crash.faults import Plan, has_fired
@@ -56,7 +57,7 @@ def test_when_the_driver_is_killed_each_event_is_copied_once(
     log: Log, programs: Programs, spark_folder: Path, chance: random.Random, sink: str
 ) -> None:
     copy: Copy = into_table(log, sink.partition("-")[2], "copied")
-    for moment in MOMENTS:
+    for moment in turn(MOMENTS, 2):
         log.fill(100, chance, ticks=4)
         moment._replace(action="wait").write(spark_folder / "faults")
         program = programs.start(PROGRAM, str(spark_folder), sink, "local[2]")
