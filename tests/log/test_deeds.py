@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 import rowbus
+from rowbus.running.waiting import cancel
 from tests.conformance.endpoints import NO_RETRIES
 from tests.conformance.transport import eventually
 from tests.fixtures.strangers import Panic, stranger
@@ -333,3 +334,19 @@ async def test_what_a_recurring_message_and_a_call_after_a_commit_do_ends_nothin
     assert all(any(f"recurring message {name}:" in line for line in said) for name in RAISES)
     assert len([line for line in said if "A call after the commit" in line]) >= 2 * len(RAISES)
     assert not [each for each in caplog.records if each.levelno >= logging.CRITICAL]
+
+
+async def test_a_handler_that_answers_and_then_fails_has_not_answered(orders: Orders) -> None:
+    billing = rowbus.Endpoint("Billing", database=orders.dsn, recoverability=NO_RETRIES)
+
+    @billing.handler
+    async def answer(message: Command, context: rowbus.Context) -> None:
+        await context.reply(7)
+        RAISES.get(message.name, lambda: None)()
+
+    async with billing, rowbus.AsyncRequestClient("Shop", database=orders.dsn) as client:
+        asked = [asyncio.create_task(client.request("Billing", Command(name), int)) for name in RAISES]
+        await eventually(lambda: orders.one("select count(*) from error") == (len(RAISES),))
+        assert await client.request("Billing", Command("good"), int) == 7
+        assert not any(task.done() for task in asked)
+        await cancel(asked)
