@@ -11,6 +11,7 @@ import asyncio
 import contextvars
 import decimal
 import inspect
+import json
 import logging
 import sys
 import warnings
@@ -350,3 +351,73 @@ async def test_a_handler_that_answers_and_then_fails_has_not_answered(orders: Or
         assert await client.request("Billing", Command("good"), int) == 7
         assert not any(task.done() for task in asked)
         await cancel(asked)
+
+
+@rowbus.command("Shop.Around")
+@dataclass
+class Around:
+    """Raises where it says."""
+
+    where: str
+    what: str
+
+    def __post_init__(self) -> None:
+        raised("the message", self)
+
+
+def raised(where: str, message: Around) -> None:
+    if message.where == where and reading.get():
+        RAISES.get(message.what, lambda: None)()
+
+
+reading: contextvars.ContextVar[bool] = contextvars.ContextVar("reading", default=False)
+"""Whether a message is received, and not made."""
+
+
+class Mutating(rowbus.Mutator):
+    def incoming(self, headers: dict[str, str | None], body: bytes) -> bytes:
+        reading.set(True)
+        found = json.loads(body)
+        if found["where"] == "a mutator":
+            RAISES[found["what"]]()
+        return body
+
+
+PLACES = ["the message", "a mutator", "a step", "by", "a saga"]
+
+
+async def test_whatever_is_raised_around_a_handler_fails_its_message_alone(
+    orders: Orders, caplog: pytest.LogCaptureFixture
+) -> None:
+    sales = rowbus.Endpoint("Sales", database=orders.dsn, recoverability=NO_RETRIES)
+    handled = list[str]()
+    sales.use(Mutating())
+
+    @sales.use
+    async def step(context: rowbus.StepContext, proceed: rowbus.Proceed) -> None:
+        assert isinstance(context.message, Around)
+        raised("a step", context.message)
+        await proceed()
+
+    def by(message: Around) -> str:
+        raised("by", message)
+        return message.what
+
+    class Raising(rowbus.Saga[State], name="Shop.Raising", correlation="name"):
+        @rowbus.starts(Around, by=by)
+        async def do(self, message: Around, context: rowbus.SagaContext) -> None:
+            raised("a saga", message)
+            handled.append(message.what)
+            context.complete()
+
+    sales.add(Raising)
+    await sales.install()
+    bad = [Around(place, what) for place in PLACES for what in RAISES]
+    rowbus.Client(orders.connection).send_many("Sales", [*bad, Around("nowhere", "good")])
+    async with sales:
+        await eventually(lambda: orders.one('select count(*) = 0 from "Sales"')[0])
+    bodies = [body for (body,) in orders.all("select convert_from(body, 'UTF8')::json from error")]
+    failed = sorted((body["where"], body["what"]) for body in bodies)
+    assert failed == sorted((one.where, one.what) for one in bad)
+    assert handled == ["good"]
+    assert not [each for each in caplog.records if each.levelno >= logging.CRITICAL]
