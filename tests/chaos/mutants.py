@@ -270,7 +270,7 @@ MUTANTS = (
         (
             Edit(
                 "rowbus/database/postgresql/handler_connection.py",
-                "        return _NEXT_ATTEMPT if self.own_settings else (_RELEASE, SAVEPOINT)\n",
+                "        return (*self.clearing[:1], *_NEXT_ATTEMPT) if self.own_settings else (_RELEASE, SAVEPOINT)\n",
                 "        return (_RELEASE, SAVEPOINT)\n",
             ),
         ),

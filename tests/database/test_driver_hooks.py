@@ -30,6 +30,8 @@ OTHER = os.environ.get("ROWBUS_TEST_PSYCOPG")
 OURS: dict[str, tuple[tuple[object, ...], dict[str, object]]] = {
     "AsyncConnection._start_query": ((None,), {}),
     "Connection._start_query": ((None,), {}),
+    "AsyncCursor._start_query": ((None, "select 1"), {}),
+    "Cursor._start_query": ((None, "select 1"), {}),
     "AsyncConnection._deallocate": ((None, b"name"), {}),
     "AsyncConnection._exec_command": ((None, b"command"), {}),
     "Connection._exec_command": ((None, b"command"), {}),
@@ -49,6 +51,8 @@ def found(name: str) -> Callable[..., Any]:
     thing = {
         "AsyncConnection": psycopg.AsyncConnection,
         "Connection": psycopg.Connection,
+        "AsyncCursor": psycopg.AsyncCursor,
+        "Cursor": psycopg.Cursor,
         "Transformer": Transformer,
         "errors": psycopg.errors,
     }[owner]

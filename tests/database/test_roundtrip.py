@@ -74,7 +74,7 @@ async def test_plans_that_somebody_deallocated_are_made_anew_after_one_failure(
     receiver: ReceiveSession, queue: QueueTable
 ) -> None:
     await receive(receiver, queue)
-    await receiver.connection.execute("deallocate all")
+    await psycopg.AsyncRawCursor(receiver.connection).execute("deallocate all")  # which tells nothing
 
     with pytest.raises(Exception, match="does not exist"):
         await receive(receiver, queue)
@@ -213,7 +213,8 @@ async def test_plans_that_are_deallocated_one_by_one_cost_one_failure_each(
     receiver: ReceiveSession, queue: QueueTable
 ) -> None:
     await receive(receiver, queue)
-    await receiver.connection.execute(f"deallocate {(await plans_of(receiver))[0][0]}".encode())
+    name = (await plans_of(receiver))[0][0]
+    await psycopg.AsyncRawCursor(receiver.connection).execute(f"deallocate {name}".encode())
 
     with pytest.raises(StorageError, match="does not exist"):
         await receive(receiver, queue)

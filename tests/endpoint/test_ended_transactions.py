@@ -30,7 +30,7 @@ async def test_a_message_whose_handler_commits_by_sql_is_in_the_error_queue_and_
     async def place(message: PlaceOrder, context: rowbus.Context) -> None:
         handled.append(message.order_id)
         if message.order_id == "bad":
-            await context.connection.execute("commit")
+            await context.connection.execute("select 1; commit")
             if raised is not None:
                 raise raised
 

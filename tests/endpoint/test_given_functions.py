@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -23,7 +24,7 @@ from rowbus.testing.template import template
 from rowbus.web.asgi import application
 from tests.conformance.endpoints import PlaceOrder
 from tests.fixtures.every import every
-from tests.fixtures.strangers import stranger
+from tests.fixtures.strangers import Panic, stranger
 
 Function = Any  # the mistake is what the tests are about
 
@@ -167,11 +168,27 @@ def test_a_callback_may_end_the_program() -> None:
         report(end, "no database", ValueError())
 
 
-async def test_a_check_that_raises_a_stranger_has_failed() -> None:
+@every(
+    "error, said",
+    [
+        (stranger("__str__")("no stock"), "Stranger: no stock"),
+        (Panic("no stock"), "Panic: no stock"),
+        (
+            SystemExit(3),
+            "HandlerError: It tried to end its process, by sys.exit(3); that counts as its failure.",
+        ),
+        (asyncio.CancelledError("no stock"), "CancelledError: no stock"),
+    ],
+)
+async def test_a_check_that_raises_a_stranger_has_failed(error: BaseException, said: str) -> None:
     def ill() -> None:
-        raise stranger("__str__")("no stock")
+        raise error
 
-    assert (await made_check(ill, "stock", "", None).result()).failure == "Stranger: no stock"
+    async def ill_too() -> None:
+        raise error
+
+    for check in (ill, ill_too):
+        assert (await made_check(check, "stock", "", None).result()).failure == said
 
 
 class Ill:

@@ -246,7 +246,7 @@ async def test_a_message_in_a_transaction_that_its_handler_prepared_is_there_unt
     async def handle(context: rowbus.Context) -> None:
         attempts.append(context.message_id)
         if len(attempts) == 1:
-            await context.connection.execute(f"prepare transaction '{name}'".encode())
+            await context.connection.execute(f"select 1; prepare transaction '{name}'".encode())
 
     async def roll_back() -> bool:
         connection = endpoints.backend.connection

@@ -306,13 +306,15 @@ async def test_an_event_whose_handler_ends_the_transaction_is_put_aside(
 
     async def ending(event: rowbus.Event, context: rowbus.LogContext) -> None:
         if event.data == "bad":
-            await context.connection.execute("rollback")
+            await context.connection.execute("select 1; rollback")
         else:
             await note(context, event)
 
     def ending_in_a_thread(event: rowbus.Event, context: rowbus.SyncLogContext) -> None:
         context.connection.execute(
-            *("rollback",) if event.data == "bad" else ("insert into seen (data) values (%s)", [event.data])
+            *("select 1; rollback",)
+            if event.data == "bad"
+            else ("insert into seen (data) values (%s)", [event.data])
         )
 
     log.consumer("one", settings=NEVER)(ending if asynchronous else ending_in_a_thread)

@@ -83,7 +83,7 @@ async def test_what_is_committed_is_not_handled_again_when_a_later_event_breaks_
     async def one(event: rowbus.Event, context: rowbus.LogContext) -> None:
         await note(context, event)
         if event.data == "ends it":
-            await context.connection.execute("rollback")
+            await context.connection.execute("select 1; rollback")
         if event.data == "breaks it":
             await lose_connection(context)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from rowbus.errors import ConfigurationError
 from rowbus.log.consumers.keys import Keys, Mark, resume_after
 from rowbus.log.event import Event
+from tests.fixtures.strangers import Panic
 
 TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -21,6 +23,10 @@ def event(number: int, key: str | None = None) -> Event:
 
 def fail(_event: Event) -> object:
     raise ValueError
+
+
+def panic(_event: Event) -> object:
+    raise Panic
 
 
 EVENTS = st.lists(st.sampled_from(["a", "b", "c", "d", None]), max_size=40).map(
@@ -41,6 +47,8 @@ def test_a_field_that_events_lack_is_refused() -> None:
 def test_an_event_on_which_the_key_function_fails_counts_as_without_key() -> None:
     assert Keys(fail).of(event(1)) is None
     assert 0 <= Keys(fail).part(event(1), 4) < 4
+    assert Keys(lambda _event: sys.exit(3)).of(event(1)) is None
+    assert Keys(panic).of(event(1)) is None
 
 
 @given(EVENTS, st.integers(1, 6))

@@ -217,6 +217,11 @@ class ReceiveSession(AsyncSession, Protocol):
         """Put what was received back; harmless outside a transaction. Closes a connection that cannot."""
         raise NotImplementedError
 
+    @property
+    def is_stained(self) -> bool:
+        """Whether a handler may have changed what outlives its transaction: then another session is to be opened."""
+        raise NotImplementedError
+
     async def renew(self) -> None:
         """Put the session's settings back that a handler may have changed, in autocommit mode. Raises StorageError."""
         raise NotImplementedError

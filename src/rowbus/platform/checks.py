@@ -15,6 +15,7 @@ from rowbus.errors.exception_facts import text_of
 from rowbus.platform.reports import CheckResult
 from rowbus.running.backoff import jittered
 from rowbus.running.functions import can_be_called, described, is_async
+from rowbus.running.scope import Scope
 from rowbus.running.service import Service
 from rowbus.running.threads import run_in_thread
 
@@ -36,17 +37,27 @@ class Check(NamedTuple):
     category: str
     every: timedelta | None
 
-    async def result(self) -> CheckResult:
-        """Call the function, a `def` in a thread: None is well, a text says what is not, and so does an error."""
-        try:
-            found = self.function() if is_async(self.function) else await run_in_thread(self.function)
-            if inspect.isawaitable(found):
-                found = await found
-        except Exception as error:  # noqa: BLE001 - that is what checks find
+    async def result(self, is_cut_off: Callable[[], bool] = lambda: False) -> CheckResult:
+        """Call the function, a `def` in a thread: None is well, a text says what is not, and so does an error.
+
+        CancelledError passes where `is_cut_off` says that it is the caller's.
+        """
+        answers: list[object] = []
+
+        async def look() -> None:
+            answers.append(await self._call())
+
+        error = await Scope().call(look(), is_cut_off)
+        if error is not None:
             return CheckResult(self.name, self.category, f"{type(error).__name__}: {text_of(error)}")
+        (found,) = answers
         if found is not None and not isinstance(found, str):
             found = f"The check returned {found!r}; it must return None, or a text that says what is wrong."
         return CheckResult(self.name, self.category, found)
+
+    async def _call(self) -> object:
+        found = self.function() if is_async(self.function) else await run_in_thread(self.function)
+        return await found if inspect.isawaitable(found) else found
 
     @property
     def time_to_live(self) -> timedelta | None:
@@ -80,7 +91,7 @@ class CheckService(Service):
     async def work(self) -> None:
         """Call the check, report it, and wait for the next time."""
         check = self._check
-        result = await check.result()
+        result = await check.result(self.is_cut_off)
         await self._outbox.send([self._reporter.check_result(result, datetime.now(UTC), check.time_to_live)])
         self._outages.succeeded()
         if check.every is None:

@@ -176,6 +176,12 @@ def contained(call: Callable[[], T]) -> T:
         raise HandlerError(f"It raised {type_name(error)}, which is no Exception.") from error
 
 
+def is_in_call() -> bool:
+    """Say whether the code that runs is a stranger's, in a call of ours that is not over."""
+    own = _scope.get()
+    return own is not None and not own.is_over
+
+
 def require(scope: Scope | None, *, in_loop: bool) -> None:
     """Raise HandlerError unless the code that runs belongs to a scope that is not over.
 

@@ -101,9 +101,9 @@ def _ending(session: ReceiveSession, *, in_transaction: bool) -> Ending:
 
 def _unfinished(error: BaseException | None) -> UnfinishedError:
     unfinished = UnfinishedError(
-        "The handler ended while its connection was in the midst of something: a stream or a copy that is still open, "
-        "or a statement that nobody waits for. Close what it opens (`async with`, contextlib.aclosing), and await what "
-        "it starts."
+        "The handler ended while its connection was in the midst of something: a stream, a copy or a nested "
+        "transaction that is still open, or a statement that nobody waits for. Close what it opens (`async with`, "
+        "contextlib.aclosing), and await what it starts."
     )
     unfinished.__cause__ = error
     return unfinished

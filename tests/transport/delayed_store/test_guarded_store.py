@@ -19,6 +19,7 @@ from rowbus.testing import FakeClock
 from rowbus.transport.delayed_store import guarded_store
 from rowbus.transport.delayed_store.guarded_store import GuardedStore
 from tests.fixtures.every import every
+from tests.fixtures.strangers import Panic
 from tests.transport.delayed_store.stores import MemoryStore
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -105,6 +106,15 @@ def cancelled() -> None:
 async def test_a_cancellation_of_the_stores_own_is_its_failure_and_not_the_end(use: Use) -> None:
     with pytest.raises(StoreError, match="CancelledError"):
         await use(guarded(cancelled))
+
+
+@every("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), Panic()])
+async def test_what_would_end_the_program_is_the_stores_failure(error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(StoreError, match="which is no Exception"):
+        await guarded(fail).next()
 
 
 async def test_a_cancellation_of_ours_ends_the_call_and_is_passed_on() -> None:

@@ -9,21 +9,24 @@ Invariant: what a subclass does in `before_query` happens in the same turn as th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
+from psycopg._cursor_base import BaseCursor
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 from psycopg.rows import TupleRow
 from psycopg.waiting import Wait
 
 if TYPE_CHECKING:
-    from psycopg.abc import PQGen
+    from psycopg.abc import PQGen, Query
     from psycopg.pq.abc import PGconn
 
 UNDOCUMENTED: Final = {
     "AsyncConnection._start_query": "what a handler does through psycopg's own cursors outlives its failed attempt",
     "Connection._start_query": "what a `def` handler does outlives its failed attempt",
+    "AsyncCursor._start_query": "what a handler leaves in its session (LISTEN, temporary tables) is there for the next",
+    "Cursor._start_query": "what a `def` handler leaves in its session is there for the next",
     "AsyncConnection._deallocate": "a message fails now and then with 'prepared statement … does not exist'",
     "AsyncConnection._exec_command": "the savepoint of an attempt cannot be set",
     "Connection._exec_command": "the savepoint of a `def` handler's attempt cannot be set",
@@ -47,6 +50,9 @@ class _Hooks(psycopg.BaseConnection[TupleRow]):
     def before_query(self) -> PQGen[None]:
         """Run what has to come before a statement, of any cursor; called with the connection's lock held."""
         yield from ()
+
+    def note_query(self, query: object) -> None:
+        """Hear what a cursor is about to run."""
 
     def note_deallocate_all(self) -> None:
         """Hear that the driver is about to deallocate all prepared statements, or to queue that."""
@@ -84,6 +90,23 @@ def _run_script(pgconn: PGconn, text: bytes) -> PQGen[None]:
         failed = result if result.status == ExecStatus.FATAL_ERROR else None
     if failed is not None:
         raise error_from_result(failed)
+
+
+class _TellingCursor(BaseCursor[Any, TupleRow]):
+    """What both kinds of cursors tell their connection, one of ours."""
+
+    def _start_query(self, query: Query | None = None) -> PQGen[None]:
+        if query is not None:
+            self._conn.note_query(query)
+        yield from super()._start_query(query)
+
+
+class TellingCursor(_TellingCursor, psycopg.AsyncCursor[TupleRow]):
+    """A cursor of psycopg's that tells its connection what it runs."""
+
+
+class SyncTellingCursor(_TellingCursor, psycopg.Cursor[TupleRow]):
+    """The same, synchronous."""
 
 
 class HookedConnection(_Hooks, psycopg.AsyncConnection[TupleRow]):

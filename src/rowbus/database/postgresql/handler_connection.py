@@ -8,18 +8,25 @@ Invariant: everything a handler does through it, by any of psycopg's methods, ha
 
 from __future__ import annotations
 
+import re
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 import psycopg
+from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow, tuple_row
 
-from rowbus.database.postgresql.driver_hooks import HookedConnection, SyncHookedConnection
+from rowbus.database.postgresql.driver_hooks import (
+    HookedConnection,
+    SyncHookedConnection,
+    SyncTellingCursor,
+    TellingCursor,
+)
 from rowbus.database.statements import Statement, control, load, no_rows
 from rowbus.errors import HandlerError
 from rowbus.running.awaited_calls import Awaiting, awaited
-from rowbus.running.scope import require
+from rowbus.running.scope import is_in_call, require
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
@@ -50,6 +57,18 @@ OWN_SETTINGS: tuple[Statement[object], ...] = (
         no_rows,
     ),
 )
+# What no setting is and outlives a transaction too; only where a handler's statements name such a thing.
+_LEFT_BEHIND = Statement(
+    load("database/sql/postgresql/forget_session.sql", failing="Could not clear the session"), {}, no_rows
+)
+_UNLOCK = control(b"select pg_catalog.pg_advisory_unlock_all()", "Could not unlock what a handler has locked")
+_HINTS: Final = ("advisory_", "deallocate", "discard", "hold", "listen", "prepare", "temp")
+_LASTING: Final = re.compile(r"advisory_|pg_temp|\b(deallocate|discard|hold|listen|prepare|temp|temporary)\b")
+_UNPLANNING: Final = re.compile(r"\b(deallocate|discard)\b")
+# Statements that would end the transaction; in the midst of a script they are only noticed afterwards.
+_ENDING: Final = re.compile(
+    r"\s*(commit|end|rollback|abort|prepare\s+transaction)\b(?!\s+(?:work\s+|transaction\s+)?to\b)"
+)
 # Of what that file sets a handler notices the time zone alone; the rest, five times as dear, waits for the commit.
 _NEXT_ATTEMPT: tuple[Statement[object], ...] = (
     _RELEASE,
@@ -59,6 +78,9 @@ _NEXT_ATTEMPT: tuple[Statement[object], ...] = (
 )
 
 
+_VERBS: Final = {"rollback": "roll back", "abort": "roll back"}
+
+
 def _forbidden(verb: str) -> NoReturn:
     raise HandlerError(
         f"A handler may not {verb} its connection: the transaction also holds the received message. "
@@ -66,7 +88,15 @@ def _forbidden(verb: str) -> NoReturn:
     )
 
 
-class HandlerCursor(psycopg.AsyncCursor[TupleRow]):
+def _text_of(query: object) -> str:
+    """Return a statement as a handler wrote it, in small letters, as far as that is a text."""
+    if isinstance(query, sql.Composable):
+        query = query.as_bytes(None)
+    text = query.decode(errors="replace") if isinstance(query, bytes) else str(query)
+    return text.lower()
+
+
+class HandlerCursor(TellingCursor):
     """A cursor that has the message's savepoint set before its first statement."""
 
     async def execute(
@@ -134,6 +164,9 @@ class HandlerConnection(HookedConnection, Awaiting):
 
     scope: Scope | None = None  # of the call that may use it
     own_settings: Sequence[Statement[object]] = ()  # what puts these back, once a handler has used it
+    clearing: Sequence[Statement[object]] = ()  # what clears the session of what a handler may leave there
+    locks: Sequence[Statement[object]] = ()  # what takes the session's own advisory locks
+    blocks = 0  # nested transactions that are open
     attempt_open = False  # `protect` does nothing outside an attempt
     touched = False
     savepoint_set = False
@@ -156,7 +189,7 @@ class HandlerConnection(HookedConnection, Awaiting):
 
     def set_savepoint(self, run: Callable[..., PQGen[None]]) -> PQGen[None]:
         """Set the savepoint if it is not yet set, by commands that either view of the connection runs."""
-        before, self.own_settings = self.before_attempt(), OWN_SETTINGS
+        before, self.own_settings = self.before_attempt(), (*self.clearing, *OWN_SETTINGS)
         if before:
             yield from run(*(statement.query.native for statement in before))
 
@@ -170,7 +203,17 @@ class HandlerConnection(HookedConnection, Awaiting):
         is_next, self.touched, self.savepoint_set = self.savepoint_set, True, True
         if not is_next:
             return (SAVEPOINT,)
-        return _NEXT_ATTEMPT if self.own_settings else (_RELEASE, SAVEPOINT)
+        return (*self.clearing[:1], *_NEXT_ATTEMPT) if self.own_settings else (_RELEASE, SAVEPOINT)
+
+    def note_query(self, query: object) -> None:
+        """Refuse a statement that ends the transaction; note one that may leave something in the session."""
+        text = _text_of(query)
+        if self.attempt_open and (ending := _ENDING.match(text)):
+            _forbidden(_VERBS.get(ending[1], "commit"))
+        if not any(hint in text for hint in _HINTS) or not _LASTING.search(text):
+            return
+        self.clearing = (_LEFT_BEHIND, _UNLOCK, *self.locks)
+        self.plans_doubtful = self.plans_doubtful or _UNPLANNING.search(text) is not None
 
     @asynccontextmanager
     async def transaction(
@@ -181,7 +224,23 @@ class HandlerConnection(HookedConnection, Awaiting):
         """Open a nested transaction (a savepoint), inside the message's."""
         await self.protect()
         async with super().transaction(savepoint_name, force_rollback) as transaction:
-            yield transaction
+            with self.in_block():
+                yield transaction
+
+    @contextmanager
+    def in_block(self) -> Generator[None]:
+        """Note that a nested transaction is open: one that is left so is as good as a stream that is."""
+        self.blocks += 1
+        try:
+            yield
+        finally:
+            self.blocks -= 1
+
+    async def close(self) -> None:
+        """Close it, for its owner; refuse that to a handler."""
+        if is_in_call():
+            _forbidden("close")
+        await super().close()
 
     async def commit(self) -> None:
         """Refuse: the receiver commits."""
@@ -220,6 +279,7 @@ class SyncHandlerConnection(SyncHookedConnection):
         view = cls(pgconn, row_factory=tuple_row)
         pgconn.notice_handler, pgconn.notify_handler = heard_by  # which the new view has taken
         view.shared = shared
+        view.cursor_factory = SyncTellingCursor
         view.prepare_threshold = None  # all views would give prepared statements the same names
         return view
 
@@ -230,6 +290,10 @@ class SyncHandlerConnection(SyncHookedConnection):
     def remove_notice_handler(self, callback: Callable[[psycopg.errors.Diagnostic], None]) -> None:
         """Have it called no longer."""
         self.shared.remove_notice_handler(callback)
+
+    def note_query(self, query: object) -> None:
+        """Look at a handler's statement, as the other view does."""
+        self.shared.note_query(query)
 
     def twin(self) -> Self:
         """Return another view, within the transaction, for an ORM that reads and writes values in a way of its own."""
@@ -254,7 +318,7 @@ class SyncHandlerConnection(SyncHookedConnection):
         """Open a nested transaction (a savepoint), inside the message's."""
         with self.lock:
             self.wait(self.before_query())
-        with super().transaction(savepoint_name, force_rollback) as transaction:
+        with super().transaction(savepoint_name, force_rollback) as transaction, self.shared.in_block():
             yield transaction
 
     def commit(self) -> None:

@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 PATIENCE_WITH_CANCEL = 0.5  # seconds that an abandoned statement's cancellation may take
 
+_NO_SAVEPOINT = {"3B001", "25P01"}  # the latter outside of any transaction
+
 _BEGIN = control(b"begin transaction isolation level read committed", "Could not begin a transaction")
 _COMMIT = control(b"commit", "Could not commit")
 _CHECK_CONSTRAINTS = control(b"set constraints all immediate", "A deferred constraint failed")
@@ -159,9 +161,15 @@ class ReceiveSession(AsyncSession):
 
     async def renew(self) -> None:
         """Put the settings back that a handler may have changed; in autocommit mode, where no commit does so."""
-        settings, self.connection.own_settings = self.connection.own_settings, ()
+        settings = self.connection.own_settings
+        self.connection.own_settings = self.connection.clearing = ()
         if settings and not self.closed:
             await self._exchange(settings)
+
+    @property
+    def is_stained(self) -> bool:
+        """Whether a handler has changed what outlives its transaction, and is not put back: never."""
+        return False
 
     async def abandon(self) -> None:
         """Give the connection up while a handler's thread still uses it: the server rolls the transaction back.
@@ -198,7 +206,9 @@ class ReceiveSession(AsyncSession):
         return (
             bool(connection.own_settings)
             and not self.closed
-            and (connection.lock.locked() or self._sync.lock.locked() or self.is_busy)
+            and (
+                connection.lock.locked() or self._sync.lock.locked() or self.is_busy or connection.blocks > 0
+            )
         )
 
     @property
@@ -225,9 +235,18 @@ class ReceiveSession(AsyncSession):
         return statement.decode(answers[-1].rows(), answers[-1].count)
 
     async def undo_attempt(self) -> bool:
-        """Undo what the handler did through its connection; false when that cannot be done, for want of a savepoint."""
+        """Undo what the handler did through its connection; false when that cannot be done, for want of a savepoint.
+
+        Where the savepoint is gone, the handler has ended our transaction, and another that it began is rolled back.
+        """
         if self.connection.touched:
-            await self._exchange((UNDO,))
+            try:
+                await self._exchange((UNDO,))
+            except StorageError as error:
+                if error.sqlstate not in _NO_SAVEPOINT:
+                    raise
+                await self._exchange((_ROLLBACK,))
+                return False
         elif self.connection.pgconn.transaction_status == TransactionStatus.INERROR:
             return False
         self.start_attempt()
@@ -273,5 +292,5 @@ class ReceiveSession(AsyncSession):
 
     def _close_attempt(self) -> None:
         connection = self.connection
-        connection.own_settings = ()
+        connection.own_settings = connection.clearing = ()
         connection.attempt_open = connection.touched = connection.savepoint_set = False

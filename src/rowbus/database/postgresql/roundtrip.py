@@ -191,7 +191,8 @@ class Roundtrips:
             changes = self._plans.renew(query)
             for change in changes:
                 self._send_change(change)
-        if query.prepare and (plan := self._plans.find(query)) is not None:
+        is_unsure = not can_plan and self._plans.is_doubtful
+        if query.prepare and not is_unsure and (plan := self._plans.find(query)) is not None:
             self._pgconn.send_query_prepared(plan.name, values, formats, Format.BINARY)
         else:
             self._pgconn.send_query_params(query.native, values, None, formats, Format.BINARY)

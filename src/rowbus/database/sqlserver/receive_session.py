@@ -23,6 +23,7 @@ from rowbus.database.sqlserver.transactions import (
     FOR_EVER,
     MESSAGE,
     SHORTLY,
+    changes_session,
     commit_and_receive,
     may_travel,
     save,
@@ -53,6 +54,8 @@ class MessageTransaction(Session):
         self.attempt_open = False
         self._touched = False  # whether the message's savepoint is set for this attempt
         self._ended_within = False  # whether the transaction ended while an attempt was made in it
+        self.is_stained = False
+        """Whether a handler may have changed what outlives its transaction."""
         self.takes_turns = False
         """Whether READPAST passes over nothing on this server, so that a receive waits for who has a message."""
         self.rolled_back = False
@@ -178,6 +181,7 @@ class MessageTransaction(Session):
         """Run a handler's batch, after the message's savepoint."""
         self._refuse_to_go_on()
         self.protect()
+        self.is_stained = self.is_stained or changes_session(operation)
         return super().answers(operation, parameters)
 
     def enter(self) -> None:
@@ -296,7 +300,12 @@ class ReceiveSession(AsyncSession):
         """Do nothing: the session's own thread closes the connection."""
 
     async def renew(self) -> None:
-        """Do nothing: nothing is known of settings that handlers change here."""
+        """Do nothing: a session in which a handler changed settings `is_stained`."""
+
+    @property
+    def is_stained(self) -> bool:
+        """Whether a handler may have changed what outlives its transaction, and is not put back."""
+        return self._transaction.is_stained
 
     def admit(self, scope: Scope) -> None:
         """Let the code of one call use the handler's connection, and that of earlier ones no more."""

@@ -38,6 +38,27 @@ BABELFISH = source("database/sql/sqlserver/find_babelfish.sql")
 _ENDING = re.compile(r"\b(?:commit|rollback|tran|transaction|exec|execute|xact_abort)\b", re.IGNORECASE)
 
 
+_OPTIONS = (
+    r"ansi_\w+|arith\w+|concat_null_yields_null|context_info|cursor_close_on_commit|date(?:first|format)|deadlock_priority"
+    r"|fips_flagger|fmtonly|forceplan|identity_insert|implicit_transactions|language|lock_timeout|no(?:count|exec)"
+    r"|numeric_roundabort|offsets|parseonly|query_governor_cost_limit|quoted_identifier|remote_proc_transactions|rowcount"
+    r"|showplan_\w+|statistics|textsize|transaction|xact_abort"
+)
+_LASTING = re.compile(
+    rf"\bset\s+(?:{_OPTIONS})\b(?!\s*=)|\buse\s+[\[\w]|\bexec(?:ute)?\s+as\b|sp_getapplock|sp_set_session_context"
+    r"|\b(?:create\s+table|into)\s+#",
+    re.IGNORECASE,
+)
+
+
+def changes_session(operation: str) -> bool:
+    """Say whether a batch may change what outlives its transaction: options, database, login, locks, `#` tables.
+
+    A procedure that sets options has them put back at its end.
+    """
+    return _LASTING.search(operation) is not None
+
+
 def save(name: str) -> str:
     """Return what sets a savepoint; the name is ours, never a user's."""
     return f"save transaction {name}"

@@ -275,7 +275,8 @@ class ChunkWorker:
         if self._session is None or self._session.closed:
             self._session = await self._database.connect_receiver()
             if self._shown:
-                await self._session.run_together([self._table.show_worker()])
+                self._session.connection.locks = (self._table.show_worker(),)
+                await self._session.run_together(self._session.connection.locks)
         return self._session
 
     async def _complete(self, session: ReceiveSession, verdicts: Sequence[Judged], upto: int | None) -> None:

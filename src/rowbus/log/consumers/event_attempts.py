@@ -141,7 +141,8 @@ class EventAttempts:
         """Undo and judge what failed; return what is left to do."""
         if fate.kind is not Kind.FAILED or fate.cause is None:
             return fate
-        await self._session.undo_attempt()
+        if not await self._session.undo_attempt():
+            return Fate(Kind.COUNTED, fate.cause)
         if len(events) == 1:
             self.fail(events[0], fate.cause)
             return DONE

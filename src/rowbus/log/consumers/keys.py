@@ -6,12 +6,14 @@ process, so that the parts of an interrupted batch can be told apart again.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from rowbus.errors import ConfigurationError
 from rowbus.log.event import Event
 from rowbus.running.functions import check_function, is_unawaited
+from rowbus.running.scope import contained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -40,7 +42,7 @@ class Keys:
         else:
             if key is not None:
                 check_function(key, "key, which gives the key of an event,", "event")
-            self._key = key
+            self._key = None if key is None else lambda event: contained(partial(key, event))
 
     def __bool__(self) -> bool:
         """Say whether there are keys at all."""

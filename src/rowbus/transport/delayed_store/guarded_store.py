@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from rowbus.errors import StoreError, StoreUnavailableError
+from rowbus.errors.exception_facts import type_name
 from rowbus.transport.delayed_store.decisions import wrong_message, wrong_time, wrong_truth
 from rowbus.transport.delayed_store.protocol import DelayedMessageStore
 
@@ -81,6 +82,14 @@ class StoreCalls:
         return StoreError(f"{self.store}.{method} {what}.", store=self.store, method=method)
 
     async def _awaited(self, method: str, call: Call) -> object:
+        try:
+            return await self._answer(method, call)
+        except (Exception, asyncio.CancelledError):
+            raise
+        except BaseException as error:
+            raise self.broken(method, f"raised {type_name(error)}, which is no Exception") from error
+
+    async def _answer(self, method: str, call: Call) -> object:
         answer = call()
         if not hasattr(answer, "__await__"):
             raise self.broken(

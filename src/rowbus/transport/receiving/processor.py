@@ -180,7 +180,7 @@ class Processor:
         failure = Failure(
             in_transaction=self._in_transaction,
             is_refused=delivery.forward_to is not None and is_a(error, DestinationRefusedError),
-            is_held=ending is Ending.ENDED and await session.run(self._table.holds(delivery.id)),
+            is_held=ending is Ending.ENDED and await self._holds(delivery, session),
             is_outage=ending is Ending.FAILED
             and self._in_transaction
             and not self._is_to_blame(entry, error),
@@ -202,11 +202,21 @@ class Processor:
             return Fate(kind, outage(error, BACK))
         if kind not in {Kind.FAILED, Kind.COUNTED} or error is None:
             return fate
-        kept = not self._in_transaction or (
-            kind is Kind.FAILED and not self.rolls_back and await session.undo_attempt()
-        )
+        kept = not self._in_transaction or (kind is Kind.FAILED and await session.undo_attempt())
+        if not kept and kind is Kind.FAILED and session.ended:  # and another was begun
+            ended = await self._ended(delivery, session, error)
+            return await self._carry_out(ended, delivery, entry, session)
         entry.fail(error, delivery.items)
-        return fate if kept else Fate(Kind.PUT_BACK, error)
+        is_over = not kept or (self._in_transaction and self.rolls_back)
+        return Fate(Kind.PUT_BACK, error) if is_over else fate
+
+    async def _ended(self, delivery: Delivery, session: ReceiveSession, error: BaseException) -> Fate:
+        """Return the fate of a message whose handler ended its transaction, which was not seen at once."""
+        is_held = await self._holds(delivery, session)
+        return Fate(kind_of(Ending.ENDED, Failure(is_outage=False, is_held=is_held)), error)
+
+    async def _holds(self, delivery: Delivery, session: ReceiveSession) -> bool:
+        return await session.run(self._table.holds(delivery.id))
 
     def _faulted(self, error: BaseException) -> BaseException:
         """Return our error for one of the driver's, any other as it is."""

@@ -245,6 +245,8 @@ class Slot:
             sends = await processor.process(row, entry, session, outgoing.afterwards, is_alone=len(rows) == 1)
             if isinstance(sends, Fate):
                 return sends
+            if session.is_stained and len(rows) > 1:
+                return PUT_BACK  # the others are not to meet what it changed
             (outgoing.verdicts if entry.leaves else outgoing.sends).extend(sends)
         return outgoing
 
@@ -254,7 +256,7 @@ class Slot:
         started = 0 if trips is None else trips.now()
         try:
             receives_on = (
-                self._wanted() and self._receiver.gate is None
+                self._wanted() and self._receiver.gate is None and not self._is_stained
             )  # its tokens come before a transaction
             travel = self._receiver.permits.try_travel(self._most()) if receives_on else None
             if travel is None:
@@ -276,8 +278,14 @@ class Slot:
         self._forget(rows)
         self._receiver.processing_succeeded()
         self._in_hand = following  # for a stop that comes during the calls
+        if self._is_stained:
+            await self._close()
         await make_calls(outgoing.afterwards)
         return following
+
+    @property
+    def _is_stained(self) -> bool:
+        return self._session is not None and self._session.is_stained
 
     async def _receive_on(self, outgoing: Outgoing, travel: Travel) -> list[MessageRow]:
         found = 0
@@ -342,7 +350,11 @@ class Slot:
             self._in_hand = []
         if self._session is not None:
             await self._session.rollback()
-            if self._session.closed or (self._outbox is not None and not self._outbox.is_idle):
+            if (
+                self._session.closed
+                or self._is_stained
+                or (self._outbox is not None and not self._outbox.is_idle)
+            ):
                 await self._close()
 
     async def _close(self) -> None:
