@@ -161,3 +161,32 @@ def test_move_serves_until_it_is_told_to_end_and_another_takes_over(
     standby.wait_for(LEADING)
     delay(web.database, timedelta(milliseconds=100))
     await_rows(ARRIVED, 2)
+
+
+ODD = ("20000-01-01", "0044-03-15 BC", "infinity", "-infinity")
+
+
+def test_times_that_no_calendar_of_pythons_has_break_nothing(web: CommandLine, ask: Ask) -> None:
+    for number, odd in enumerate(ODD):
+        row = f"'00000000-0000-0000-0000-00000000000{number}'"
+        headers = """{"NServiceBus.FailedQ": "Sales"}"""
+        for table in ("Sales", "error"):
+            ask(
+                f"insert into \"{table}\" (id, expires, headers, body) values ({row}, '{odd}', '{headers}', '')"
+            )
+        ask(f"insert into \"Web.Delayed\" (id, due, headers, body) values ({row}, '{odd}', '{{}}', '')")
+
+    commands = (
+        "queue peek Sales",
+        "errors list",
+        *(f"errors show 00000000-0000-0000-0000-00000000000{number}" for number in range(len(ODD))),
+        "delayed list",
+        "delayed list Web",
+        "doctor",
+    )
+    for command in commands:
+        done = web(*command.split())
+        assert "Traceback" not in done.stderr, done.stderr
+        assert "timestamp" not in done.stderr, done.stderr
+        assert command == "doctor" or done.returncode == 0, done.stderr
+    assert "9999" in web("delayed", "list", "Web").stdout

@@ -83,6 +83,7 @@ def test_no_part_of_a_password_is_taken_for_a_host_or_a_name(password: str, sche
         "postgresql://host/db?user=me@server&password=p@ss",
         "postgresql://u:p%40ss%2Fw@host/my%40db",
         "postgresql://u:p:w@host/db",
+        "postgresql://u:p%40ss@[::1]:5432,two,three:1/db",
         "postgresql://u:p?w@host/db",
         "postgresql:///db?host=/tmp&user=u@realm",
         "host=h dbname=d user=u@server password=p@ss/w",
@@ -105,6 +106,9 @@ def test_what_cannot_be_misread_is_taken(url: str) -> None:
         "postgresql://u:geheim%zz@host/db",
         "postgresql://u:geheim%99@host/db",
         "postgresql://u:1/x?geheim=y",
+        "postgresql://host:geheim/db",
+        "postgresql://u@one:1,two:geheim/db",
+        "mssql://host:geheim/db",
         "Server=h;PWD=geheim",
     ],
 )

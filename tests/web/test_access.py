@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.routing import Mount
 
 from rowbus.web import Person, Role, application
-from rowbus.web.asgi import LARGEST_FORM
+from rowbus.web.asgi import LARGEST_FORM, MOST_FIELDS
 from rowbus.web.operations import Operation
 from rowbus.web.settings import WebSettings
 from tests.fixtures.every import every
@@ -136,8 +136,24 @@ def running(client: httpx.AsyncClient) -> Operation:
 
 
 async def test_a_form_has_a_limit(page: httpx.AsyncClient) -> None:
-    answer = await page.post("/operations/1/stop", content=b"x" * (LARGEST_FORM + 1))
-    assert answer.status_code == 413
+    for form in (b"x" * (LARGEST_FORM + 1), b"x=1&" * (MOST_FIELDS + 1)):
+        assert (await page.post("/operations/1/stop", content=form)).status_code == 413
+
+
+async def test_the_form_of_a_stranger_is_not_read(database: str) -> None:
+    async with browser(database, enter=False) as client:
+        answer = await client.post("/operations/1/stop", content=b"x" * (LARGEST_FORM + 1))
+    assert answer.status_code == 401
+
+
+async def test_the_cookie_of_a_ticket_has_an_end(database: str) -> None:
+    async with browser(database) as client:
+        name = next(iter(client.cookies))
+        seals = client.site.seals  # type: ignore[attr-defined] # conftest's
+        client.cookies.clear()
+        for key, status in ((f"a.{2**40}", 200), ("a.1", 401), ("a", 401)):
+            answer = await client.get("/", headers={"cookie": f"{name}={seals.sealed('cookie', key)}"})
+            assert answer.status_code == status
 
 
 async def test_nobody_acts_on_a_page_to_look_at(database: str) -> None:

@@ -163,7 +163,9 @@ async def test_a_consumer_with_a_batch_in_hand_is_not_moved(shop: Shop, client: 
     assert position(shop) == before
 
 
-@every("to", ["yesterday", "99999999999999999999", "12345678", "1999-01-01", HOSTILE])
+@every(
+    "to", ["yesterday", "99999999999999999999", "12345678", "1999-01-01", "0001-01-01T00:00+23:59", HOSTILE]
+)
 async def test_a_position_that_is_none_is_explained(client: httpx.AsyncClient, to: str) -> None:
     shown = await client.get("/logs/rewind", params={**CONSUMER, "to": to})
 

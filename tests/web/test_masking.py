@@ -57,3 +57,8 @@ def test_what_is_not_json_is_hidden_whole(body: str) -> None:
 def test_a_path_that_is_none_is_refused(path: str) -> None:
     with pytest.raises(ConfigurationError, match="is no path"):
         mask("{}", [path])
+
+
+def test_what_is_nested_too_deep_to_be_masked_is_not_shown() -> None:
+    body = '{"a": ' * 400 + '"4111"' + "}" * 400
+    assert mask(body, ["$..card"]) == NOT_JSON

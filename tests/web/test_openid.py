@@ -91,7 +91,7 @@ async def test_one_signs_in_and_goes_where_one_wanted_to(database: str, provider
 
         assert shown.status_code == 200
         assert (shown.url.path, shown.url.query) == ("/operations", b"queue=Sales")
-        assert ">ada</span>" in shown.text
+        assert ">ada (7)</span>" in shown.text
         assert 'class="tag">operator' in shown.text
         (asked,) = provider.asked
         assert asked["redirect_uri"] == f"{BASE}/signed-in"

@@ -17,6 +17,7 @@ from rowbus.errors import ConfigurationError
 DATABASE_VARIABLE: Final = "ROWBUS_DATABASE"
 _ENCODED: Final = "write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25"
 _PASSWORD_PAIR: Final = re.compile(r"(?:^|[\s?&])(?:password|pwd)\s*=\s*[^\s&]", re.IGNORECASE)
+_PORT: Final = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::\d*)?")  # after a host
 _USER_INFORMATION: Final = re.compile(r"[^:/@]*:[^@]+@")
 
 
@@ -49,6 +50,11 @@ def refuse_unescaped(url: str, *, in_options: bool) -> None:
     place, _, options = place.partition("?")
     if "@" in place or ("@" in options and not in_options):
         raise unescaped()
+    if not all(_PORT.fullmatch(host) for host in place.partition("/")[0].split(",")):
+        raise ConfigurationError(
+            "The database's URL has a port that is no number. If that is a password, its place is before an @: "
+            "postgresql://user:password@host/name."
+        ) from None
 
 
 def refuse_alchemy(dsn: str) -> None:

@@ -161,7 +161,10 @@ def read_position(text: str) -> Position:
     if text.isdecimal() and len(text) <= LONGEST_TICK:
         return Position(tick=int(text))
     time = datetime.fromisoformat(text)
-    return Position(time=time if time.tzinfo else time.replace(tzinfo=UTC))
+    try:
+        return Position(time=time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC))
+    except OverflowError as error:  # its zone leads out of the years that there are
+        raise ValueError(text) from error
 
 
 def find_tick(session: Session, log: str, where: Position) -> int:

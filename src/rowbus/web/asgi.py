@@ -58,6 +58,8 @@ PAGES: Final[tuple[Page, ...]] = (
 
 
 LARGEST_FORM: Final = 8 * 2**20  # bytes; a body that is edited is in a form
+MOST_FIELDS: Final = 10_000
+TOO_LARGE: Final = f"A form may have {LARGEST_FORM // 2**20} MiB and {MOST_FIELDS:,} fields."
 QUICK: Final = 0.5  # seconds that an action's answer waits for its end
 NOT_IN: Final = (
     "Open the address that `rowbus web` shows in its terminal or log: its ticket lets this browser in."
@@ -206,12 +208,13 @@ class _Doors:
         """Return an endpoint for forms of our own pages, from people who are in."""
 
         async def post(request: Request) -> Response:
+            person = await self._who(request)
+            if person is None:
+                return self._stranger(request)
             form = await _form(request)
             if form is None:
-                return outside(self._site, 413, f"A form may have {LARGEST_FORM // 2**20} MiB.")
-            visit = await self._visit(request, name, form)
-            if visit is None:
-                return self._stranger(request)
+                return outside(self._site, 413, TOO_LARGE)
+            visit = await self._enter(request, person, name, form)
             if not is_own_form(request.headers) or not _has_token(visit):
                 return visit.refuse("Not done", FORGED)
             return await do(visit)
@@ -225,12 +228,13 @@ class _Doors:
             return self._stranger(request)
         return visit.missing("There is no such page. The navigation shows those there are.")
 
-    async def _visit(
-        self, request: Request, name: str, form: ImmutableMultiDict[str, str] | None = None
-    ) -> Visit | None:
+    async def _visit(self, request: Request, name: str) -> Visit | None:
         person = await self._who(request)
-        if person is None:
-            return None
+        return None if person is None else await self._enter(request, person, name)
+
+    async def _enter(
+        self, request: Request, person: Person, name: str, form: ImmutableMultiDict[str, str] | None = None
+    ) -> Visit:
         await self._site.sampler.start()
         return Visit(self._site, request, person, name, form)
 
@@ -280,5 +284,8 @@ async def _form(request: Request) -> ImmutableMultiDict[str, str] | None:
         body += chunk
         if len(body) > LARGEST_FORM:
             return None
-    pairs = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=10_000)
-    return ImmutableMultiDict(pairs)
+    try:
+        text = body.decode("utf-8", "replace")
+        return ImmutableMultiDict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    except ValueError:
+        return None

@@ -56,13 +56,14 @@ def mask(body: str, paths: Sequence[str]) -> str:
     """
     if not paths:
         return body
+    read = [parse_path(path) for path in paths]
     try:
         value = json.loads(body.removeprefix("\ufeff"))
-    except (ValueError, RecursionError):
+        for path in read:
+            value = _masked(value, path)
+        return json.dumps(value, indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):  # the latter also for what is nested too deep to be masked
         return NOT_JSON if body else body
-    for path in paths:
-        value = _masked(value, parse_path(path))
-    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _refusal(text: str) -> ConfigurationError:

@@ -84,6 +84,17 @@ def test_old_values_are_purged_and_nothing_else(share: FileShare) -> None:
     assert share.purge(older_than=timedelta(days=7)) == 0
 
 
+def test_nothing_is_purged_that_a_link_leads_to(share: FileShare, tmp_path: Path) -> None:
+    other = FileShare(tmp_path / "others")
+    other.folder.mkdir()
+    kept = [made(other, "other/old", days=9), made(other, "elsewhere", days=9)]
+    (share.folder / "2026-11-01_07").symlink_to(kept[0].parent, target_is_directory=True)
+    link = made(share, "2026-11-02_07/old", days=9).with_name("link")
+    link.symlink_to(kept[1])
+    share.purge(older_than=timedelta(days=7))
+    assert [file.exists() for file in kept] == [True, True]
+
+
 def test_the_folder_of_an_hour_goes_when_it_is_empty_and_old(share: FileShare) -> None:
     folder = made(share, "2026-11-01_07/old", days=9).parent
     share.purge(older_than=timedelta(days=7))

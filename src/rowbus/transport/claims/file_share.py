@@ -81,14 +81,18 @@ class FileShare:
         """
         latest = time.time() - older_than.total_seconds()
         purged = sum(_removed(path, latest) for path in self._files())
-        for folder in self.folder.glob(_FOLDERS):
+        for folder in self._folders():
             with suppress(OSError):  # there are files in it, or it is gone
                 if folder.stat().st_mtime < latest:
                     folder.rmdir()
         return purged
 
     def _files(self) -> Iterator[Path]:
-        return self.folder.glob(f"{_FOLDERS}/*")
+        return (path for folder in self._folders() for path in folder.glob("*"))
+
+    def _folders(self) -> Iterator[Path]:
+        """Yield the folders of hours; a link that has such a name leads out of the share, and is left alone."""
+        return (folder for folder in self.folder.glob(_FOLDERS) if not folder.is_symlink())
 
     def _path(self, key: str) -> Path:
         if is_in_table(key):
@@ -114,7 +118,7 @@ def _is_gone(key: str, path: Path) -> ClaimNotFoundError:
 
 def _removed(path: Path, latest: float) -> bool:
     try:
-        if path.stat().st_mtime >= latest:
+        if path.lstat().st_mtime >= latest:
             return False
         path.unlink()
     except FileNotFoundError:

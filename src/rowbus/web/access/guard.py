@@ -5,12 +5,13 @@ The answer is a page that leads on, not a redirect: a browser that followed a li
 
 Invariants: no page, action or event stream runs for a request whose host is not allowed or whose person is not known;
 only the assets and the entrance are open; the cookie is HttpOnly, `SameSite=Strict`, sealed, and ends with the
-browser's session; pages for those who are not in show nothing of the database.
+browser's session or after `LASTS`; pages for those who are not in show nothing of the database.
 """
 
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from rowbus.web.access.tokens import Seals, Tickets
     from rowbus.web.settings import WebSettings
     from rowbus.web.site import Site
+
+LASTS: Final = 24 * 60 * 60  # seconds; then a browser needs another ticket, whatever secret seals its cookie
 
 Who = Callable[[Request], Awaitable[Person | None]]
 
@@ -112,7 +115,12 @@ class TicketCookie:
     async def __call__(self, request: Request) -> Person | None:
         """Return who has a cookie that was sealed here."""
         key = self._seals.opened("cookie", request.cookies.get(self._cookie, ""))
-        return None if key is None else Person(self._name, Role.OPERATOR, key)
+        return None if key is None or _is_over(key) else Person(self._name, Role.OPERATOR, key)
+
+
+def _is_over(key: str) -> bool:
+    until = key.rpartition(".")[2]
+    return not until.isdecimal() or int(until) < time.time()
 
 
 class Link(NamedTuple):
@@ -153,7 +161,7 @@ class Entrance:
         answer = HTMLResponse(self._site.templates.get_template("in.html").render(home=home))
         answer.set_cookie(
             self._cookie,
-            self._site.seals.sealed("cookie", secrets.token_urlsafe(24)),
+            self._site.seals.sealed("cookie", f"{secrets.token_urlsafe(24)}.{int(time.time()) + LASTS}"),
             path=home,
             httponly=True,
             samesite="strict",

@@ -109,9 +109,11 @@ def role_of(claims: Mapping[str, Any], settings: OpenIdConnect) -> Role | None:
 
 
 def name_of(claims: Mapping[str, Any]) -> str:
-    """Return what to call a person, here and in the log of operations."""
+    """Return what to call a person, here and in the log of operations: people choose names, the provider the `sub`."""
     named = (claims.get(name) for name in _NAMES)
-    return next((text[:LONGEST_NAME] for text in named if isinstance(text, str) and text.strip()), "?")
+    name = next((text for text in named if isinstance(text, str) and text.strip()), "?")[:LONGEST_NAME]
+    subject = str(claims.get("sub", ""))[:LONGEST_NAME]
+    return name if subject in {name, ""} else f"{name} ({subject})"
 
 
 def _found(claims: Mapping[str, Any], path: str) -> object:

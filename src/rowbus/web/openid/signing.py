@@ -91,10 +91,14 @@ class SealedCookie:
         """Return what a request brings, for the last time: a copy of it is worth nothing."""
         slip = self.read(request)
         if slip is not None:
-            now = self._clock()
-            self._spent = {name: until for name, until in self._spent.items() if until >= now}
+            self._forget_old()
             self._spent[slip.id] = slip.until
         return slip
+
+    def _forget_old(self) -> None:
+        """Forget what is too old by itself. All last equally long, so the oldest were voided nearly first."""
+        while self._spent and self._spent[first := next(iter(self._spent))] < self._clock():
+            del self._spent[first]
 
     def forget(self, answer: Response) -> None:
         """Have the browser forget it."""

@@ -3,7 +3,7 @@
 -- Returns id, due, headers and size of the body of at most `most` messages.
 select
     read.id::text as id,
-    read.due,
+    least(greatest(read.due, '0001-01-02 00:00+00'), '9999-12-31 00:00+00') as due,
     left(read.headers, 1048576) as headers,
     coalesce(octet_length(read.body), 0) as size
 from (
@@ -16,7 +16,13 @@ from (
     where
         (waiting.due, waiting.id)
         > (
-            coalesce(:'after_due'::timestamptz, '-infinity'),
+            coalesce(
+                case
+                    when :'after_due'::timestamptz = '9999-12-31 00:00+00' then 'infinity' else
+                        :'after_due'::timestamptz
+                end,
+                '-infinity'
+            ),
             coalesce(:'after_id'::uuid, '00000000-0000-0000-0000-000000000000')
         )
     order by waiting.due, waiting.id

@@ -1,7 +1,7 @@
 -- Say in how many seconds the next message is due, as next_due.sql does, but for those that are passed over: what became
 -- due before `moment`, in microseconds since 1970, and these ids.
 -- Locks nothing; returns one row with one number, no row when there is no other message.
-select extract(epoch from waiting.due - clock_timestamp())::double precision as seconds
+select (extract(epoch from waiting.due) - extract(epoch from clock_timestamp()))::double precision as seconds
 from :"schema".:"delayed" as waiting
 where
     waiting.due >= case

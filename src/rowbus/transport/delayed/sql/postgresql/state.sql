@@ -10,6 +10,6 @@ with first as (
 select
     count(*)::integer as waiting,
     count(*) filter (where first.due <= now())::integer as overdue,
-    min(first.due) as next_due,
+    least(greatest(min(first.due), '0001-01-02 00:00+00'), '9999-12-31 00:00+00') as next_due,
     clock_timestamp() as at
 from first

@@ -4,7 +4,7 @@
 select
     delayed.id,
     delayed.destination,
-    delayed.time,
+    least(greatest(delayed.time, '0001-01-02 00:00+00'), '9999-12-31 00:00+00') as time,
     delayed.headers,
     delayed.state,
     delayed.retry_count

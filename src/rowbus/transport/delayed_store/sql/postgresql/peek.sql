@@ -3,7 +3,7 @@
 -- messages, in the order of their time.
 select
     delayed.id,
-    delayed.time as due,
+    least(greatest(delayed.time, '0001-01-02 00:00+00'), '9999-12-31 00:00+00') as due,
     delayed.destination,
     substring(delayed.headers from 1 for 1048576) as headers,
     octet_length(delayed.state) as size,

@@ -3,7 +3,7 @@
 -- beginning, up to `most_read` characters and bytes, and the size of a body that was cut.
 select
     message.id::text as id,
-    message.expires at time zone 'UTC' as expires,
+    least(greatest(message.expires, '0001-01-02'), '9999-12-31') at time zone 'UTC' as expires,
     left(message.headers, :'most_read'::integer) as headers,
     substring(message.body for :'most_read'::integer) as body,
     message.seq,
