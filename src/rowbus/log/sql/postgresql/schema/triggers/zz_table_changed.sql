@@ -11,10 +11,15 @@ begin
     if exists (
         select
         from pg_event_trigger_ddl_commands() as command
+        left join pg_class as c on command.classid = 'pg_class'::regclass and c.oid = command.objid
         left join pg_trigger as t on command.classid = 'pg_trigger'::regclass and t.oid = command.objid
         join pgq.capture_status as s
             on s.table_id = coalesce(t.tgrelid, command.objid)
-            and s.generated = any(case when t.oid is null then '{stale}' else '{no,stale}' end::text[])
+            and s.generated = any(case when t.oid is null and not c.relispartition then '{stale}' else '{no,stale}' end::text[])
+            or s.is_inherited and s.generated <> 'yes' and s.table_id in (
+                select p.relid from pg_partition_tree(c.oid) as p
+            )
+        where t.oid is null or (t.tgtype & 1) = 1
     ) and pg_try_advisory_xact_lock(hashtextextended('pgq.maint_capture', 0))
     then
         perform pgq.maint_capture();
@@ -31,7 +36,8 @@ do $$
 begin
     if (select r.rolsuper from pg_roles as r where r.rolname = current_user) then
         drop event trigger if exists pgq_table_changed;
-        create event trigger pgq_table_changed on ddl_command_end when tag in ('CREATE TRIGGER', 'ALTER TABLE')
+        create event trigger pgq_table_changed on ddl_command_end
+        when tag in ('CREATE TRIGGER', 'CREATE TABLE', 'ALTER TABLE')
         execute function pgq._table_changed();
     end if;
 end;
