@@ -136,6 +136,11 @@ def test_a_released_table_is_captured_no_more_and_leaves_no_code(captured: psyco
         ("'orders', 'q', 'json', '{SKIP}'", errors.InvalidParameterValue, "SKIP needs a BEFORE trigger"),
         ("'keyless', 'q'", errors.InvalidParameterValue, "table public.keyless has no primary key"),
         ("'nosuch', 'q'", errors.UndefinedTable, "nosuch"),
+        (
+            "'orders', 'q', 'json', '{as-root}'",
+            errors.InvalidParameterValue,
+            "orders is no partitioned table",
+        ),
         ("'orders', null", errors.InvalidParameterValue, "must not be NULL"),
         ("'orders', 'q', 'json', '{}', 'mine'", errors.DuplicateObject, "has another trigger mine"),
         (
@@ -329,6 +334,70 @@ def test_a_table_of_many_columns_is_captured(captured: psycopg.Connection) -> No
         captured.execute("delete from wide")
         assert len(events(captured)) == 3
     assert set(generated(captured).values()) == {"yes"}
+
+
+PARTITIONED = """
+    create table parts (id int, area text, primary key (id, area)) partition by list (area);
+    create table parts_a partition of parts for values in ('a');
+    create table parts_b (area text, id int, primary key (id, area)) partition by list (area);
+    alter table parts attach partition parts_b for values in ('b', 'c');
+    create table parts_c partition of parts_b for values in ('c')
+"""
+LATER = """
+    create table parts_d (id int not null, area text not null);
+    alter table parts attach partition parts_d for values in ('d')
+"""
+
+
+def operations(connection: psycopg.Connection) -> list[tuple[str, str]]:
+    return [(json.loads(event[1])["op"], json.loads(event[1])["table"][1]) for event in events(connection)]
+
+
+@every(
+    "arguments, of_a_part, of_all",
+    [
+        ("{}", ["{0}: TRUNCATE"], {"parts", "parts_a", "parts_c", "parts_d"}),
+        ("{as-root}", ["parts: DELETE", "parts: DELETE"], {"parts"}),
+        ("{as-root,as-pgq,ignore=area}", ["parts: DELETE", "parts: DELETE"], {"parts"}),
+    ],
+)
+def test_partitions_that_are_truncated_are_told_of_those_attached_later_too(
+    captured: psycopg.Connection, arguments: str, of_a_part: list[str], of_all: set[str]
+) -> None:
+    captured.execute(PARTITIONED)
+    captured.execute("select pgq.capture_table('parts', 'q', 'json', '{}')")
+    captured.execute("select pgq.capture_table('parts', 'q', 'json', %s)", [arguments])
+    captured.execute(LATER)
+    captured.execute("select pgq.maint_capture()")
+    for part, truncated in (("parts_a", "parts_a"), ("parts_c", "parts_b"), ("parts_d", "parts_d")):
+        captured.execute("insert into parts values (1, %s), (2, %s)", [part[-1], part[-1]])
+        captured.execute(f"truncate {truncated}")
+        told = [f"{table}: {operation}" for operation, table in operations(captured)]
+        assert told[2:] == [line.format(part) for line in of_a_part]
+        assert told[0].partition(":")[0] in of_all
+    captured.execute("insert into parts values (1, 'a')")
+    captured.execute("truncate parts")
+    assert {table for operation, table in operations(captured) if operation == "TRUNCATE"} == of_all
+
+    captured.execute("select pgq.release_table('parts', 'q')")
+    captured.execute("insert into parts values (1, 'a')")
+    captured.execute("truncate parts_a; truncate parts; drop table parts")
+    assert events(captured) == []
+
+
+def test_the_root_is_named_as_it_is_called_now(captured: psycopg.Connection) -> None:
+    captured.execute(PARTITIONED)
+    captured.execute("select pgq.capture_table('parts', 'q', 'url', '{as-root}')")
+    captured.execute("insert into parts values (1, 'a')")
+    captured.execute("alter table parts rename to pieces")
+    captured.execute("insert into pieces values (2, 'c')")
+    captured.execute("update pgq.capture_code set cc_shape = ''; select pgq.replace_generated_event()")
+    captured.execute("insert into pieces values (3, 'c')")
+    captured.execute("alter table pieces rename to parts")
+    captured.execute("insert into parts values (4, 'c')")
+
+    names = [event[3] for event in events(captured)]
+    assert names == ["public.parts", "public.pieces", "public.pieces", "public.parts"]
 
 
 def test_sessions_that_write_while_code_is_made_notice_nothing(captured: psycopg.Connection) -> None:

@@ -43,6 +43,19 @@ def test_code_that_cannot_be_made_does_not_fail_the_command(orders: Connection) 
     assert status(orders) == [("public.orders", "stale")]
 
 
+def test_a_partition_has_its_triggers_when_it_is_made_or_attached(orders: Connection) -> None:
+    orders.execute("create table public.parts (id int primary key) partition by range (id)")
+    orders.execute("select pgq.capture_table('public.parts', 'q')")
+    orders.execute("create table public.a partition of public.parts for values from (1) to (2)")
+    orders.execute("create table public.b (id int not null)")
+    orders.execute("alter table public.parts attach partition public.b for values from (2) to (3)")
+    orders.execute("truncate public.a; truncate public.b")
+
+    assert set(status(orders)) > {("public.a", "yes"), ("public.b", "yes")}
+    truncated = orders.execute("select ev_extra1 from pgq.event_1 order by ev_id").fetchall()
+    assert truncated == [("public.a",), ("public.b",)]
+
+
 def test_a_trigger_as_pgq_documents_it_has_generated_code_when_it_is_created_and_other_tables_have_none(
     orders: Connection,
 ) -> None:

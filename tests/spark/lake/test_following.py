@@ -36,6 +36,23 @@ def lake(
     return made
 
 
+def test_partitions_are_one_table_as_root(lake: Following) -> None:
+    lake.run("create table parts (id int primary key, v text) partition by range (id)")
+    lake.run("create table low partition of parts for values from (0) to (10)")
+    lake.run("select pgq.capture_table('parts', 'changes', 'json', '{as-root}')")
+    lake.run("insert into parts values (1, 'a')")
+    lake.copy()
+    lake.run("create table high (v text, id int not null)")
+    lake.run("alter table parts attach partition high for values from (10) to (99)")
+    lake.run("insert into parts values (2, 'b'), (11, 'c'), (12, 'd')")
+    lake.run("update parts set id = 13 where id = 2")
+    lake.apply()
+    assert lake.rows("public.parts") == [(1, "a"), (11, "c"), (12, "d"), (13, "b")]
+    lake.run("truncate high", "insert into parts values (14, 'e')")
+    lake.apply()
+    assert lake.rows("public.parts") == [(1, "a"), (14, "e")]
+
+
 def test_inserts_updates_and_deletes_follow(lake: Following) -> None:
     lake.run("insert into orders values (1, 'a', 1.10), (2, 'b', null)")
     assert lake.copy() == {"public.orders": 2}

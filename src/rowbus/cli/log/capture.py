@@ -48,6 +48,10 @@ def capture(
             help="An argument of the trigger, such as backup, ignore=note or when=…; may be given more than once.",
         ),
     ] = None,
+    as_root: Annotated[
+        bool,
+        typer.Option("--as-root", help="Events of a partitioned table name it, and not its partitions."),
+    ] = False,
     trigger: Annotated[
         str | None, typer.Option("--trigger", metavar="NAME", help="The trigger's name.")
     ] = None,
@@ -58,10 +62,9 @@ def capture(
 
     Waits for transactions that write to the table. Rows that are there already are not written.
     """
+    given = [*(arguments or ()), *(["as-root"] if as_root else [])]
     with open_log_database(database).session() as session:
-        made = session.run(
-            log_catalog.capture(table, log, form=form.value, arguments=arguments or (), trigger=trigger)
-        )
+        made = session.run(log_catalog.capture(table, log, form=form.value, arguments=given, trigger=trigger))
         is_open = session.run(log_schema.grant_style()) == "old"
     say(f"Changes of {table} are written to log {log} as {form.value}, by the trigger {made}.")
     if is_open:

@@ -18,7 +18,10 @@ select
     described.bare,
     described.virtual_names,
     described.shape,
-    format('select %s from only %I.%I', described.list, namespace.nspname, class.relname) as reading
+    format(
+        'select %s from %s %I.%I', described.list, case class.relkind when 'r' then 'only' end,
+        namespace.nspname, class.relname
+    ) as reading
 from pgq.capture_status as status
 inner join pg_catalog.pg_class as class on status.table_id = class.oid
 inner join pg_catalog.pg_namespace as namespace on class.relnamespace = namespace.oid
@@ -93,5 +96,8 @@ cross join lateral (
             and a.attname <> all(coalesce(string_to_array(options.o_ignored, ','), '{}'))
     ) as c
 ) as described
-where status.queue_name = :'log'::text and class.relkind = 'r'
+where
+    status.queue_name = :'log'::text
+    and class.relkind = case when 'as-root' = any(status.arguments) then 'p' else 'r' end
+    and not (class.relkind = 'p' and status.is_inherited)
 order by status.table_name, status.trigger_name

@@ -17,7 +17,9 @@ select
         '{}'
     ) as key_columns,
     format(
-        'copy (select %s from only %I.%I) to stdout', described.list, namespace.nspname, class.relname
+        'copy (select %s from %s %I.%I) to stdout',
+        described.list, case class.relkind when 'r' then 'only' end,
+        namespace.nspname, class.relname
     ) as copying
 from pgq.capture_status as status
 inner join pg_catalog.pg_class as class on status.table_id = class.oid
@@ -34,5 +36,8 @@ cross join lateral (
         a.attrelid = class.oid and a.attnum > 0 and not a.attisdropped
         and a.attname <> all(coalesce(string_to_array(options.o_ignored, ','), '{}'))
 ) as described
-where status.queue_name = :'log'::text and class.relkind = 'r'
+where
+    status.queue_name = :'log'::text
+    and class.relkind = case when 'as-root' = any(status.arguments) then 'p' else 'r' end
+    and not (class.relkind = 'p' and status.is_inherited)
 order by status.table_name, status.trigger_name

@@ -13,6 +13,19 @@ language sql immutable as $$
     where t.oid operator(pg_catalog.=) pg_catalog.pg_typeof(i_row);
 $$;
 
+create or replace function pgq.row_root(i_row anyelement)
+returns regclass
+language sql immutable as $$
+    select pgq.named_table(pgq.row_table(i_row), '{as-root}'::pg_catalog.text[]);
+$$;
+
+-- Returns the schema and the name of the partitioned table above the table.
+create or replace function pgq.row_root_name(i_row anyelement)
+returns text[]
+language sql immutable as $$
+    select pgq.event_table(pgq.row_table(i_row), '{as-root}'::pg_catalog.text[]);
+$$;
+
 -- Returns the names of the columns, in the order of the table.
 create or replace function pgq.row_columns(i_row anyelement)
 returns text[]

@@ -11,7 +11,7 @@ set search_path = pg_catalog, pgq, pg_temp as $$
 declare
     v_options record := pgq.trigger_options(i_args);
     v_columns text[];
-    v_table text[];
+    v_table text[] := pgq.event_table(i_table, i_args);
     v_exact boolean := pgq.is_exact(i_args);
     v_list text := coalesce(v_options.o_key, case when v_exact then pgq.table_key(i_table) else pgq.index_key(i_table) end);
     v_key text[];
@@ -30,9 +30,6 @@ begin
     then
         return null;
     end if;
-    select array[n.nspname, c.relname] into v_table
-    from pg_catalog.pg_class as c join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-    where c.oid = i_table;
     v_name := v_table[1] || '.' || v_table[2];
     v_key := coalesce(
         case when v_exact then pgq.key_columns(v_options.o_key, v_list, v_columns) else pgq.listed_columns(v_list, v_columns) end, '{}'
@@ -47,10 +44,12 @@ begin
     v_update := pgq.update_code(i_table, i_format, v_key, v_ignored, v_exact);
     v_set := pgq.set_code(i_table, v_ignored, v_exact);
     return pg_catalog.format(
-        e'select case when i_args is null then array[pgq.row_table(case when false then i_new end)::pg_catalog.text]\n%s'
+        e'select case when i_args is null then array[pgq.row_table(case when false then i_new end)::pg_catalog.text, '
+        || e'''%s''::pg_catalog.regclass::pg_catalog.text]\n%s'
         || e'when i_op operator(pg_catalog.=) ''INSERT'' then %s\n'
         || e'when i_op operator(pg_catalog.=) ''UPDATE'' then case when %s then %s end\n'
         || e'when %s then %s end',
+        pgq.named_table(i_table, i_args)::oid,
         case when v_exact then e'when not (' || pgq.settings_code(i_table, i_format) || e') then null\n' end,
         pg_catalog.format(
             v_event, pgq.event_type(i_format, 'INSERT', v_table, v_list),

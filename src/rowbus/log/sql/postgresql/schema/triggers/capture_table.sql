@@ -1,7 +1,8 @@
 -- Puts a table's changes into a queue: makes an AFTER row trigger for INSERT, UPDATE and DELETE, and one for TRUNCATE.
 -- i_format: json, url or sql (jsontriga, logutriga, sqltriga); i_args: further arguments of the trigger
--- (docs/wire-format.md#trigger-arguments), insert-only for a table without a key of which only new rows matter, or as-pgq
--- for a trigger without the argument exact, which each has otherwise.
+-- (docs/wire-format.md#trigger-arguments), insert-only for a table without a key of which only new rows matter, as-root
+-- for a partitioned table whose events name it and not its partitions, or as-pgq for a trigger without the argument
+-- exact, which each has otherwise.
 -- Repeating it changes the triggers to what is asked. Returns the trigger's name. Locks the table as create trigger
 -- does; needs the right to. Where the caller may not run maint_capture, generated code has to wait for the next
 -- maintenance.
@@ -20,24 +21,38 @@ declare
         select a.value from unnest(i_args) with ordinality as a (value, place)
         where a.value <> all('{insert-only,as-pgq,exact}') order by a.place
     );
+    v_as_root boolean := 'as-root' = any(i_args);
+    v_listed text := (
+        select pg_catalog.string_agg(pg_catalog.quote_literal(a.value), ', ' order by a.place)
+        from unnest(v_args) with ordinality as a (value, place)
+    );
     v_function text := case i_format when 'json' then 'jsontriga' when 'url' then 'logutriga' when 'sql' then 'sqltriga' end;
 begin
     perform pgq.check_capture(i_table, i_queue_name, i_format, v_args, v_only_inserts);
     perform pgq.check_free_trigger(i_table, v_trigger);
     execute pg_catalog.format(
         'create or replace trigger %I after %s on %s for each row execute function pgq.%I(%s)',
-        v_trigger, case when v_only_inserts then 'insert' else 'insert or update or delete' end, i_table, v_function,
-        (select pg_catalog.string_agg(pg_catalog.quote_literal(a.value), ', ' order by a.place)
-        from unnest(v_args) with ordinality as a (value, place))
+        v_trigger, case when v_only_inserts then 'insert' else 'insert or update or delete' end, i_table, v_function, v_listed
     );
-    if v_only_inserts then
-        execute pg_catalog.format('drop trigger if exists %I on %s', v_trigger || '_truncate', i_table);
-    else
+    perform pgq.drop_statement_triggers(
+        i_table,
+        array[case when v_only_inserts then v_trigger || '_truncate' end, case when v_only_inserts or not v_as_root then v_trigger || '_truncating' end],
+        array[case when v_only_inserts or v_as_root then v_trigger || '_truncate' end, case when v_only_inserts or not v_as_root then v_trigger || '_truncating' end]
+    );
+    if not v_only_inserts then
         execute pg_catalog.format(
-            'create or replace trigger %I after truncate on %s for each statement execute function pgq.%I(%L%s%s)',
+            'create or replace trigger %I after truncate on %s for each statement execute function pgq.%I(%L%s%s%s)',
             v_trigger || '_truncate', i_table, v_function, i_queue_name,
-            case when v_exact <> '{}' then ', ''exact''' end, case when 'deny' = any(v_args[2:]) then ', ''deny''' end
+            case when v_exact <> '{}' then ', ''exact''' end, case when 'deny' = any(v_args[2:]) then ', ''deny''' end,
+            case when v_as_root then ', ''as-root''' end
         );
+        if v_as_root then
+            execute pg_catalog.format(
+                'create or replace trigger %I before truncate on %s for each statement execute function pgq.%I(%s)',
+                v_trigger || '_truncating', i_table, v_function, v_listed
+            );
+        end if;
+        perform pgq.follow_partitions(i_table);
     end if;
     if pg_catalog.has_function_privilege('pgq.maint_capture()', 'execute') then
         perform pgq.maint_capture();
@@ -69,7 +84,11 @@ begin
     elsif v_options.o_bad is not null then
         raise exception using
             errcode = '22023', message = pg_catalog.format('capture_table: unknown argument %s', i_args[v_options.o_bad + 1]),
-            hint = 'Use ignore=…, pkey=…, backup, deny, ev_type=…, ev_data=…, ev_extra1=… to ev_extra4=…, when=…, insert-only or as-pgq.';
+            hint = 'Use ignore=…, pkey=…, backup, deny, ev_type=…, ev_data=…, ev_extra1=… to ev_extra4=…, when=…, insert-only, as-root or as-pgq.';
+    elsif 'as-root' = any(i_args[2:]) and i_table is distinct from pg_catalog.pg_partition_root(i_table) then
+        raise exception using
+            errcode = '22023', message = pg_catalog.format('capture_table: %s is no partitioned table, or a partition', i_table),
+            hint = 'Capture the table above all partitions as-root, or this one without it.';
     elsif v_options.o_skip then
         raise exception using
             errcode = '22023', message = 'capture_table: SKIP needs a BEFORE trigger',

@@ -11,6 +11,7 @@ declare
     v_changes int4 := 0;
 begin
     perform pg_advisory_xact_lock(hashtextextended('pgq.maint_capture', 0));
+    perform pgq.try_follow_partitions();
     for v_entry in
         select distinct s.table_id, s.format, s.trigger_args
         from pgq.capture_status as s

@@ -17,6 +17,7 @@ begin
             and (pgq.trigger_arguments(t.tgargs))[0] = i_queue_name
     loop
         execute pg_catalog.format('drop trigger %I on %s', v_trigger, i_table);
+        perform pgq.drop_statement_triggers(i_table, '{}', array[v_trigger]);
         v_dropped := v_dropped + 1;
     end loop;
     if pg_catalog.has_function_privilege('pgq.maint_capture()', 'execute') then

@@ -40,6 +40,13 @@ declare
         when i_op is null then array[pgq.row_table(case when false then i_new end)::pg_catalog.text]
         when v_exact and i_format operator(pg_catalog.=) 'sql' then pgq.row_generated(case when false then i_new end)
     end;
+    v_table pg_catalog.text[] := case
+        when i_op is null then array[
+            pgq.row_table(case when false then i_new end)::pg_catalog.text, pgq.row_root(case when false then i_new end)::pg_catalog.text
+        ]
+        when 'as-root' operator(pg_catalog.=) any(i_args) then pgq.row_root_name(case when false then i_new end)
+        else i_table
+    end;
     v_listed pg_catalog.text[];
     v_ignored pg_catalog.text[];
     v_options pg_catalog.record := pgq.trigger_options(i_args);
@@ -76,7 +83,7 @@ begin
     if i_op operator(pg_catalog.<>) 'UPDATE' or v_changed is not null then
         v_event := pgq.built_in_event(
             i_format, i_op, case when i_op operator(pg_catalog.=) 'DELETE' then i_old else i_new end, i_old, v_names, v_kinds, v_key,
-            v_listed, v_ignored, v_changed, v_options.o_backup, i_table
+            v_listed, v_ignored, v_changed, v_options.o_backup, v_table
         );
     end if;
     if v_event is null then

@@ -11,6 +11,9 @@ begin
     if i_op operator(pg_catalog.<>) 'TRUNCATE' then
         raise exception using errcode = 'XX000', message = 'pgq Ins/Upd/Del trigger must be fired FOR EACH ROW';
     end if;
+    if 'as-root' operator(pg_catalog.=) any(i_args) and not pgq.root_truncated(i_format, i_when, i_relation, i_args) then
+        return null;
+    end if;
     select pg_catalog.array_agg(a.attname::pg_catalog.text)
     into v_names
     from pg_catalog.pg_attribute as a
