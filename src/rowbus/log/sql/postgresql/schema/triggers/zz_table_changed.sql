@@ -1,6 +1,6 @@
 -- Make generated code as soon as a trigger of ours is created or a table with one is altered, instead of at the next
--- maintenance. Looks at the command's own table and its partitions alone (`offset 0` keeps the planner to that). Does nothing while a
--- maintenance is at it, and never fails the command it follows.
+-- maintenance. Looks at the command's own table and its partitions alone (`offset 0` keeps the planner to that). Does
+-- nothing while a maintenance is at it, and never fails the command it follows.
 -- Locks other runs of maint_capture out until the transaction ends, if it makes code.
 create or replace function pgq._table_changed()
 returns event_trigger
