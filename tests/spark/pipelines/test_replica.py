@@ -275,6 +275,7 @@ def test_tables_that_are_not_captured_are_named(shop: Shop) -> None:
         ConfigurationError, match=r"Not captured.*customers; captured is public.Line items, public.orders"
     ):
         shop.copy(PLAN._replace(tables=["orders", "customers"]))
+    assert shop.one("select count(*) from pgq.consumer") == 0, "nobody holds the log back"
 
 
 def test_an_unknown_log_is_named(shop: Shop) -> None:
