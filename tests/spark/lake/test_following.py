@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -9,12 +11,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from rowbus.errors import ConfigurationError
+from rowbus.errors import ConfigurationError, LogNotFoundError
 from rowbus.spark.lake.tables.folder import Copy, stored_table
 from rowbus.spark.lake.tables.followed_table import FollowedTable
 from rowbus.spark.lake.tables.history.table import VersionedTable
+from rowbus.spark.lake.tables.upkeep import vacuum_tables
 from rowbus.spark.lake.tables.writer import TablesSettings, followed_tables
 from rowbus.spark.pipelines import lake_tables
+from rowbus.spark.pipelines.lake_tables import check_tables
 from tests.spark.lake.following import KEY_CHANGE, Following
 
 pytestmark = [
@@ -393,6 +397,25 @@ def test_iceberg_columns_keep_their_identity_while_they_widen(
 
     assert (after["id"], after["total"]) == (before["id"], before["total"])
     assert after["customer"] not in before.values()
+
+
+def test_a_folder_is_of_one_consumer_and_wrong_tables_leave_nothing_behind(lake: Following) -> None:
+    for settings, kind in (
+        (replace(lake.settings, tables=("nope",)), ConfigurationError),
+        (replace(lake.settings, log="nolog"), LogNotFoundError),
+    ):
+        with pytest.raises(kind, match=r"nope|nolog"):
+            check_tables(settings, "lake")
+    with pytest.raises(ConfigurationError, match="no lake"):
+        vacuum_tables(lake.settings.path, older_than=timedelta(0), dry_run=True, tell=str)
+    assert not lake.folder.path.exists()
+
+    check_tables(lake.settings, "lake")
+    check_tables(lake.settings, "lake")
+    with pytest.raises(
+        ConfigurationError, match="follow log changes as consumer lake, not log changes as other"
+    ):
+        check_tables(lake.settings, "other")
 
 
 def test_a_folder_has_one_format(lake: Following) -> None:

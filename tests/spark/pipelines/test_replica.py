@@ -178,6 +178,29 @@ def test_an_altered_table_is_an_error_that_says_what_to_do(shop: Shop, change: s
     assert shop.differences() == []
 
 
+def test_indexes_and_foreign_keys_of_ones_own_stop_no_legal_change(shop: Shop) -> None:
+    shop.connection.execute(
+        "insert into orders (id, customer, code) values (1, 'a', 'x'), (2, 'b', 'y'), (3, 'c', 'z')"
+    )
+    shop.copy()
+    shop.connection.execute("create unique index on copy.orders (customer)")
+    shop.connection.execute("create unique index on copy.orders (lower(code)) where id > 0")
+    shop.connection.execute(
+        'alter table copy."Line items" add foreign key ("order id") references copy.orders deferrable'
+    )
+    for change in (
+        "update orders set customer = case id when 1 then 'b' when 2 then 'a' else 'c' end",
+        "delete from orders where id = 3; insert into orders (id, customer, code) values (0, 'c', 'Z')",
+        "update orders set code = case id when 1 then 'y' when 2 then 'x' else 'Z' end",
+        'insert into orders (id) values (7); insert into "Line items" values (7, 1)',
+        "update orders set nick = 'n' where id = 7",
+        'delete from "Line items"; delete from orders where id = 7',
+    ):
+        shop.connection.execute(change)
+        assert shop.apply()
+        assert shop.differences() == []
+
+
 def test_a_longer_text_than_the_copy_takes_is_refused_not_cut(shop: Shop) -> None:
     shop.copy()
     shop.connection.execute("alter table orders alter column code type char(5)")
@@ -275,6 +298,7 @@ def test_tables_that_are_not_captured_are_named(shop: Shop) -> None:
         ConfigurationError, match=r"Not captured.*customers; captured is public.Line items, public.orders"
     ):
         shop.copy(PLAN._replace(tables=["orders", "customers"]))
+    assert shop.one("select count(*) from pgq.consumer") == 0, "nobody holds the log back"
 
 
 def test_an_unknown_log_is_named(shop: Shop) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from types import ModuleType
 from typing import Any
@@ -12,10 +13,11 @@ from unittest.mock import Mock, patch
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 from pyspark import TaskContext
 
 from rowbus.database.postgresql.database import Database
-from rowbus.errors import ConfigurationError, StorageError
+from rowbus.errors import ConfigurationError, PermissionDeniedError, StorageError
 from rowbus.spark.sink.commit import batch_commit, prepared_transactions
 from rowbus.spark.sink.commit import task as sink_task
 from rowbus.spark.sink.commit.batch import SinkId, Task
@@ -189,6 +191,23 @@ def test_of_two_prepared_attempts_only_the_one_that_spark_names_counts(
     writing.commit(0, list(messages), ["id"], **options)
     assert pgq.execute("select id from things").fetchall() == [(1,)]
     assert leftovers() == 0
+
+
+@pytest.mark.parametrize("following", ["prepared", "staged"])
+def test_an_attempt_that_ends_after_its_batch_is_ended_by_the_next(
+    writing: Writing, pgq: psycopg.Connection, following: str
+) -> None:
+    pgq.execute("create table things (id int8)")
+    options = {"deliver": "table", "table": "things", "exactlyOnce": "prepared"}
+    for batch in (9, 10):  # 9 is less than 10 as a number
+        writer = writing.writer(["id"], **options)
+        writing.commit(batch, [writing.task(writer, 0, batch, rows(id=[batch]))], ["id"], **options)
+        writing.task(writer, 0, batch, rows(id=[batch]))
+    writing.tasks(12, rows(id=[12]), **options)  # of a batch to come
+    writing.batch(11, rows(id=[11]), **options | {"exactlyOnce": following})
+    assert pgq.execute("select id from things order by id").fetchall() == [(9,), (10,), (11,)]
+    gids = pgq.execute("select gid from pg_prepared_xacts where database = current_database()").fetchall()
+    assert [gid.split(":")[2] for (gid,) in gids] == ["12"]
 
 
 def test_a_driver_killed_before_the_commit_leaves_nothing_in_the_way(
@@ -382,6 +401,19 @@ def test_two_drivers_that_commit_one_batch_at_once_publish_it_once(
     assert pgq.execute("select id from things").fetchall() == [(1,)]
 
 
+def test_a_batch_without_rows_needs_no_rights(writing: Writing, pgq: psycopg.Connection) -> None:
+    pgq.execute("drop role if exists rowbus_test_reader; create role rowbus_test_reader")
+    writing.dsn = make_conninfo(writing.dsn, options="-c role=rowbus_test_reader")
+    options = {"deliver": "deadletter", "log": "orders", "consumer": "lake"}
+    try:
+        empty = rows(ev_id=[1], reason=["late"])
+        writing.commit(0, writing.tasks(0, empty.slice(1), **options), empty.schema.names, **options)
+        with pytest.raises(PermissionDeniedError):
+            writing.tasks(1, empty, **options)
+    finally:
+        pgq.execute("drop role rowbus_test_reader")
+
+
 def test_the_commit_waits_for_the_disk_whatever_the_role_prefers(
     writing: Writing, pgq: psycopg.Connection
 ) -> None:
@@ -437,9 +469,10 @@ def test_the_janitor_has_nothing_to_do_where_spark_never_was(database: str) -> N
 def test_a_batch_leaves_alone_what_others_of_its_sink_have_in_hand(
     writing: Writing, goods: Goods, options: dict[str, str]
 ) -> None:
-    first = writing.tasks(1, BATCH, **options)
-    writing.batch(2, MORE, **options)  # two batch writes under one name may run side by side
-    writing.commit(1, first, COLUMNS, **options)
+    own = replace(writing.writer(COLUMNS, **options).sink, keep=None)
+    first, second = writing.tasks(1, BATCH, **options), writing.tasks(2, MORE, **options)
+    own.commit(second, 2)  # two batch writes under one name may run side by side
+    own.commit(first, 1)
     assert goods() == ALL
 
 

@@ -161,6 +161,22 @@ def test_a_lost_connection_is_replaced_and_the_lock_taken_again(orders: Orders, 
         stream(lockTimeoutMs=0).initialOffset()
 
 
+def test_a_consumer_that_is_unregistered_under_its_stream_is_registered_again(
+    orders: Orders, stream: Streams, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = Query(stream())
+    kept = orders.deliver("a")
+    query.batch()
+    rowbus.Log(orders.dsn, "orders").unregister("spark")
+    assert query.batch() is None  # an idle stream notices, too
+    assert position(orders) == kept
+    assert "is not a consumer of log orders any more" in caplog.text
+    rowbus.Log(orders.dsn, "orders").unregister("spark")
+    orders.deliver("b")
+    assert datas(query.batch() or []) == ["b"]
+    assert position(orders) == kept
+
+
 def lose(orders: Orders, consumer: str = "spark") -> None:
     """Have the consumer's registration removed, and its events with it."""
     rowbus.Log(orders.dsn, "orders").unregister(consumer)

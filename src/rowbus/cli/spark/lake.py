@@ -123,9 +123,13 @@ def lake(  # noqa: PLR0913 - an argument for each option
         "max_events_per_batch": max_events,
         "read_dsn": read_database,
     }
-    spark = start_spark("lake", cores=cores, memory=memory, metrics=metrics)
+    from rowbus.spark.lake.tables.writer import TablesSettings
+    from rowbus.spark.pipelines.lake_tables import check_tables
     from rowbus.spark.pipelines.lake_tables import lake as follow_tables
 
+    place = (str(asked["to"]), log, tuple(asked["tables"]), asked["dsn"])
+    check_tables(TablesSettings(*place, asked["format"], history), consumer)  # Spark takes its time
+    spark = start_spark("lake", cores=cores, memory=memory, metrics=metrics)
     with running(f"Following {log}") as shown:
         done = follow_tables(spark, log, **asked, **shown._asdict())
     if as_json:

@@ -93,6 +93,10 @@ def replicate(  # noqa: PLR0913 - an argument for each option
         "max_events_per_batch": max_events,
         "read_dsn": read_database,
     }
+    from rowbus.spark.pipelines.replica import ReplicaPlan, check_tables  # noqa: PLC0415 - as below
+
+    with open_log_database(database).session() as session:  # Spark takes its time
+        check_tables(session, ReplicaPlan(log, consumer, consumer, asked["schema"], tables))
     spark = start_spark("replicate", cores=cores, memory=memory, metrics=metrics)
     from rowbus.spark.pipelines.replication import replicate as replicate_tables
 

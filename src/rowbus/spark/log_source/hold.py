@@ -148,11 +148,6 @@ class LogKeeper:
             )
         return state
 
-    def owner(self, log: str) -> int | None:
-        """Return the number that events retried for this consumer carry."""
-        state = self._control.run(LogHold(log, self._consumer).find_hold())
-        return None if state is None else state.owner
-
     def place(self, log: str, tick: int) -> None:
         """Retain events from a tick on, before or after the present position."""
         self._control.run(LogHold(log, self._consumer).place_hold(tick))
@@ -165,6 +160,10 @@ class LogKeeper:
                 hold = LogHold(log, self._consumer)
                 self._control.run_last(hold.lock_hold(), hold.move_up_hold(offset.at.tick))
                 self._held[log] = offset.at.tick
+
+    def is_lost(self, log: str) -> bool:
+        """Say whether the registration is gone: somebody has removed it while the stream lives."""
+        return self._control.run(LogHold(log, self._consumer).find_hold()) is None
 
     def _lock_again(self, session: Session) -> None:
         for log in self._locked:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
-from rowbus.log.consumers.table import ConsumerTable
+from rowbus.log.consumers.table import ConsumerTable, log_not_found
 from rowbus.spark.lake.tables.folder import STATE, LakeFolder
 from rowbus.spark.lake.tables.net_changes import WITH_ORIGINS
 from rowbus.spark.lake.tables.writer import (
@@ -25,8 +25,8 @@ from rowbus.spark.lake.tables.writer import (
     TablesSettings,
     by_new_description,
     followed_tables,
-    settled_folder,
 )
+from rowbus.spark.log_source.snapshot_range import list_logs
 from rowbus.spark.pipelines.query_run import check_listeners, options_of, run
 from rowbus.spark.pipelines.release import release, releasing
 from rowbus.spark.pipelines.replication import COLUMNS
@@ -93,7 +93,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
         compact_every=compact_every,
         keep_hours=keep_hours,
     )
-    settled_folder(settings)
+    check_tables(settings, consumer)
     with Database(origin, application_name="rowbus spark lake").session() as session:
         session.run(ConsumerTable(log, consumer).register())
     copied = copy_new_tables(settings, tell or _say_nothing)
@@ -105,6 +105,15 @@ def lake(  # noqa: PLR0913 - an argument for each option
     release(done.ends, consumer=consumer, dsn=origin)
     found = {source: table.path for source, table in followed_tables(settings).items()}
     return LakeReport(found, copied, done.batches, done.events, LakeFolder(folder).versions())
+
+
+def check_tables(settings: TablesSettings, consumer: str) -> None:
+    """Raise what speaks against following these tables, before anything is begun or registered."""
+    with Database(settings.dsn, application_name="rowbus spark lake").session() as session:
+        if not session.run(list_logs([settings.log])):
+            raise log_not_found(settings.log)
+    followed_tables(settings)
+    LakeFolder(settings.path).belong(settings.log, consumer)
 
 
 def _events(

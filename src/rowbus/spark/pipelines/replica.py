@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.database.postgresql.transfer import pass_on
 from rowbus.database.statements import Query, Statement, control, load, no_rows, scalar
 from rowbus.errors import ConfigurationError
-from rowbus.log.consumers.table import ConsumerTable
+from rowbus.log.consumers.table import ConsumerTable, log_not_found
+from rowbus.spark.log_source.snapshot_range import list_logs
 from rowbus.spark.schema import ensure
 
 if TYPE_CHECKING:
@@ -197,11 +198,20 @@ def copy_tables(source: Database, target: Database, plan: ReplicaPlan, tell: Tel
             raise ConfigurationError(
                 "Source and target are the same database: name another schema for the copies."
             )
+        check_tables(reading, plan)
         reading.run(ConsumerTable(plan.log, plan.consumer).register())
         with _snapshot(reading) as snapshot, writing.transaction():
             wanted = wanted_tables(reading.run(describe_tables(plan.log)), plan)
             _refuse_itself(wanted, plan, same=same)
             return _copy(reading, writing, plan, _Taken(snapshot, wanted), tell)
+
+
+def check_tables(source: Session, plan: ReplicaPlan) -> None:
+    """Raise what speaks against replicating these tables, before anything is begun or registered."""
+    if not source.run(list_logs([plan.log])):
+        raise log_not_found(plan.log)
+    with _snapshot(source):
+        wanted_tables(source.run(describe_tables(plan.log)), plan)
 
 
 @contextmanager

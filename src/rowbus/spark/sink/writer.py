@@ -11,6 +11,7 @@ batch is written again.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import chain
@@ -20,7 +21,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
-from rowbus.errors import ConfigurationError, StorageError
+from rowbus.errors import ConfigurationError, PermissionDeniedError, StorageError
 from rowbus.spark.options import REQUIRED, Option, choice, integer, parse_options, text
 from rowbus.spark.schema import ensure
 from rowbus.spark.sink.commit import batch_commit
@@ -176,7 +177,13 @@ class Sink:
         nameless = not parts and self.identity.named is not None  # no part says which query wrote it
         if key is None or nameless or self.guarantee == NONE:
             return
-        with Database(self.dsn, application_name="rowbus spark commit").session() as session:
+        allowing = (
+            () if any(part.rows for part in parts) else (PermissionDeniedError,)
+        )  # nothing is to be written
+        with (
+            suppress(*allowing),
+            Database(self.dsn, application_name="rowbus spark commit").session() as session,
+        ):
             ensure(session)
             batch_commit.commit(session, self.target, key, self.guarantee, parts, keep=self.keep)
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 STATE: Final = "_rowbus"
 TICK: Final = "tick.json"
 FORMAT: Final = "format.json"
+OWNER: Final = "consumer.json"
 COPIES: Final = "copies"
 HISTORY: Final = "history"
 _ODD: Final = re.compile(r"[^\w .,&+@!'()$=-]")
@@ -60,10 +61,7 @@ class LakeFolder:
 
     def format(self) -> TableFormat:
         """Return the format of the tables; Delta where nothing is said."""
-        try:
-            found: TableFormat = json.loads((self.state / FORMAT).read_text())["format"]
-        except FileNotFoundError:
-            return "delta"
+        found: TableFormat = (_read(self.state / FORMAT) or {"format": "delta"})["format"]
         return found
 
     def settle(self, kind: TableFormat | None) -> None:
@@ -78,17 +76,25 @@ class LakeFolder:
             )
         _write(self.state / FORMAT, {"format": kind})
 
+    def belong(self, log: str, consumer: str) -> None:
+        """Note whose the folder is, once; raises ConfigurationError for another log or consumer."""
+        ours = {"log": log, "consumer": consumer}
+        if (theirs := _read(self.state / OWNER)) is None:
+            _write(self.state / OWNER, ours)
+        elif theirs != ours:
+            raise ConfigurationError(
+                f"The tables in {self.path} follow log {theirs['log']} as consumer {theirs['consumer']}, not log {log} "
+                f"as {consumer}. Give those, or another folder.",
+                option="consumer",
+            )
+
     def names(self) -> list[str]:
         """Return the names of the tables that were ever begun, those of versions among them, in order."""
         return sorted(self._noted(COPIES) | self._noted(HISTORY))
 
     def copies(self, name: str) -> dict[int, Copy]:
         """Return the copies of a table that were begun, by their numbers."""
-        try:
-            found = json.loads(self._record(name).read_text())
-        except FileNotFoundError:
-            return {}
-        return {int(number): Copy(*copy) for number, copy in found.items()}
+        return {int(number): Copy(*copy) for number, copy in (_read(self._record(name)) or {}).items()}
 
     def note_copy(self, name: str, number: int, copy: Copy, *, instead_of: int) -> None:
         """Note a copy before it is made; that which it replaces, and others that were begun since, are kept."""
@@ -97,10 +103,7 @@ class LakeFolder:
 
     def epochs(self, name: str) -> dict[int, tuple[str, int]]:
         """Return the snapshots and moments of the copies that a table of versions followed, by their numbers."""
-        try:
-            found = json.loads(self._epochs(name).read_text())
-        except FileNotFoundError:
-            return {}
+        found = _read(self._epochs(name)) or {}
         return {int(number): (snapshot, moment) for number, (snapshot, moment) in found.items()}
 
     def keeps_history(self) -> bool:
@@ -118,10 +121,7 @@ class LakeFolder:
 
     def versions(self) -> dict[str, int]:
         """Return the versions in which the tables are the database as it was at one tick."""
-        try:
-            found: dict[str, int] = json.loads((self.state / TICK).read_text())["versions"]
-        except FileNotFoundError:
-            return {}
+        found: dict[str, int] = (_read(self.state / TICK) or {"versions": {}})["versions"]
         return found
 
     def _record(self, name: str) -> Path:
@@ -137,6 +137,14 @@ class LakeFolder:
 def _escaped(found: re.Match[str]) -> str:
     """Return a character as hexadecimal bytes; after a tilde, because delta-rs decodes those after a per cent sign."""
     return "".join(f"~{byte:02X}" for byte in found[0].encode())
+
+
+def _read(path: Path) -> Any | None:  # noqa: ANN401 - what JSON can say
+    """Read a file; None when there is none."""
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
 
 
 def _write(path: Path, value: Any) -> None:  # noqa: ANN401 - what JSON can say

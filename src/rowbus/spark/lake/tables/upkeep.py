@@ -13,9 +13,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple
 
+from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.files import remove
 from rowbus.spark.lake.policy import compacts, deletes
-from rowbus.spark.lake.tables.folder import LakeFolder, stored_table
+from rowbus.spark.lake.tables.folder import STATE, LakeFolder, stored_table
 
 
 class VacuumedTable(NamedTuple):
@@ -28,8 +29,13 @@ class VacuumedTable(NamedTuple):
 def vacuum_tables(
     path: str, *, older_than: timedelta, dry_run: bool, tell: Callable[[str], object]
 ) -> list[VacuumedTable]:
-    """Delete what is `older_than`; `dry_run` deletes nothing. Readers of older versions may find files gone."""
+    """Delete what is `older_than`; `dry_run` deletes nothing. Readers of older versions may find files gone.
+
+    Raises ConfigurationError for a folder without a lake.
+    """
     folder, found = LakeFolder(path), list[VacuumedTable]()
+    if not folder.state.is_dir():
+        raise ConfigurationError(f"{path} is no lake's folder: it has no folder {STATE}.")
     kind, noted = folder.format(), folder.versions()
     for name in folder.names():
         tell(f"Looking at {name}")

@@ -189,8 +189,8 @@ def followed_tables(settings: TablesSettings) -> dict[str, FollowedTable | Versi
     """Return the tables as they are in the database now. Raises ConfigurationError."""
     with Database(settings.dsn, application_name="rowbus spark lake").session() as session:
         captured = session.run(describe_source_tables(settings.log))
-    folder = settled_folder(settings)
     tables = chosen(captured, settings.tables, settings.log)
+    folder = settled_folder(settings)
     names = {table.name for table in tables}
     return {
         table.name: with_history(

@@ -107,7 +107,12 @@ PREPARED_PREFIX = "rowbus-spark:"
 
 def batch_prefix(key: BatchKey) -> str:
     """Return the common prefix of a batch's prepared transactions, in all its runs."""
-    return f"{PREPARED_PREFIX}{_digest(key.sink_id, key.target, key.query_id)}:{key.batch_id}:"
+    return f"{sink_prefix(key)}{key.batch_id}:"
+
+
+def sink_prefix(key: BatchKey) -> str:
+    """Return the common prefix of the prepared transactions of a sink's batches."""
+    return f"{PREPARED_PREFIX}{_digest(key.sink_id, key.target, key.query_id)}:"
 
 
 def query_id_of(parts: Iterable[Part]) -> str | None:

@@ -160,11 +160,15 @@ def _decide(session: Session, key: BatchKey, parts: Sequence[Part]) -> bool:
 
 
 def _tidy(session: Session, key: BatchKey, parts: Sequence[Part], keep: int | None) -> None:
-    """Remove stages and old ledger rows. After a failure the next batch or the janitor does it."""
+    """Remove stages, what came too late, and old ledger rows. After a failure the next batch or the janitor does it."""
     with suppress(RowbusError):
         own = [part.place for part in parts if part.guarantee == STAGED and part.place]
         _drop_stages(session, {*own, *session.run(batch.find_stages(key))})
-    if keep is not None and key.batch_id % _PURGING == 0:
+    if keep is None:
+        return
+    with suppress(RowbusError):
+        prepared_transactions.end_late(session, key)
+    if key.batch_id % _PURGING == 0:
         with suppress(RowbusError):
             session.run(batch.purge_ledger(key, keep))
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
 from rowbus.errors import StorageError
-from rowbus.spark.sink.commit.batch import BatchKey, batch_prefix
+from rowbus.spark.sink.commit.batch import BatchKey, batch_prefix, sink_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -171,6 +171,13 @@ def clear_way(session: Session, key: BatchKey, own: str | None = None) -> None:
     prefix = batch_prefix(key)
     left = session.run(find_prepared(prefix))
     roll_back(session, [name for name in left if own is None or not name.startswith(f"{prefix}{own}:")])
+
+
+def end_late(session: Session, key: BatchKey) -> None:
+    """End what attempts of a stream's earlier batches prepared too late: it holds vacuum back, and never commits."""
+    prefix = sink_prefix(key)
+    left = session.run(find_prepared(prefix))
+    roll_back(session, [name for name in left if int(name[len(prefix) :].partition(":")[0]) < key.batch_id])
 
 
 def _end_patiently(session: Session, statement: Statement[None]) -> bool:

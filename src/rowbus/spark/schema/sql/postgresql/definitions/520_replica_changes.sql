@@ -20,6 +20,7 @@ begin
     if not rowbus_spark.is_next_batch(i_replica, i_query, i_batch) then
         return null;
     end if;
+    set constraints all deferred;
     for v_table in
         execute pg_catalog.format(
             'select t.*, s.operations from rowbus_spark.replica_table as t inner join ('
@@ -152,13 +153,42 @@ begin
             execute pg_catalog.format('truncate %s', i_target);
         end if;
     end if;
-    if 'D' operator(pg_catalog.=) any(i_operations) and i_key operator(pg_catalog.<>) '{}' then
+    if i_key operator(pg_catalog.<>) '{}'
+        and ('D' operator(pg_catalog.=) any(i_operations) or rowbus_spark.replaces_rows(i_target, i_key)) then
         execute v_code.removal using i_source, i_snapshot, v_truncated;
     end if;
     execute v_code.writing using i_source, i_snapshot, v_truncated;
     execute v_code.counting into v_count using i_source, i_snapshot;
     return v_count;
 end
+$$;
+
+-- Say whether rows of a table have to go before they come back changed: another index than the key's must not see one row's
+-- new value beside another's old one. Not where the deletion of a row does more than that. Locks nothing.
+create or replace function rowbus_spark.replaces_rows(i_target text, i_key text[])
+returns boolean
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select
+        exists (
+            select
+            from pg_catalog.pg_index as i
+            cross join lateral (
+                select array_agg(a.attname::text) as names
+                from pg_catalog.pg_attribute as a
+                where a.attrelid = i.indrelid and a.attnum = any(i.indkey)
+            ) as k
+            where
+                i.indrelid = i_target::regclass and (i.indisunique or i.indisexclusion) and i.indimmediate
+                and not (k.names @> i_key and i.indpred is null)
+        )
+        and not exists (
+            select
+            from pg_catalog.pg_constraint as c
+            where c.confrelid = i_target::regclass and c.contype = 'f' and (c.confdeltype <> 'a' or not c.condeferrable)
+        )
 $$;
 
 -- Write the statements that apply a table's changes. $1: the source table, $2: the snapshot of its copy, $3: the event of
@@ -205,12 +235,13 @@ begin
     end if;
     removal := format(
         'delete from %s as t using (select distinct on (%2$s) s.c5, %2$s from %3$s order by %2$s, s.c2 desc, s.c3 desc) '
-        || 'as last (operation, %4$s) where last.operation operator(pg_catalog.=) ''D'' and (%5$s)', i_target, v_key_values, v_changes, v_key,
+        || 'as last (operation, %4$s) where (%6$s or last.operation operator(pg_catalog.=) ''D'') and (%5$s)', i_target, v_key_values, v_changes, v_key,
         (
             select string_agg(format('t.%1$I %2$s last.%1$I', a.attname, rowbus_spark.equality(a.atttypid)), ' and ')
             from pg_catalog.pg_attribute as a
             where a.attrelid = i_target::regclass and a.attname = any(i_key) and a.attnum > 0 and not a.attisdropped
-        )
+        ),
+        rowbus_spark.replaces_rows(i_target, i_key)::text
     );
     writing := format(
         'insert into %s (%s) overriding system value select %s from ('
