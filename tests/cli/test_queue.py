@@ -113,6 +113,15 @@ def test_lines_are_sent_as_messages_of_their_own(sales: CommandLine) -> None:
     assert [message["body"] for message in peeked(sales, "Sales")] == ['{"id": 1}', '{"id": "ż"}']
 
 
+def test_what_is_no_json_or_has_no_name_is_not_sent(sales: CommandLine, ask: Ask) -> None:
+    for body in ('{"a": NaN}', "[-Infinity]", "{"):
+        done = sales("queue", "send", "Sales", body, "--type", "T")
+        assert (done.returncode, "is not JSON" in done.stderr) == (2, True)
+    done = sales("queue", "send", "Sales", "{}", "--type", " ")
+    assert (done.returncode, "it is empty: name the message" in done.stderr) == (2, True)
+    assert ask('select count(*) from "Sales"') == [(0,)]
+
+
 def test_a_line_that_is_not_json_stops_all_of_them_and_is_named(sales: CommandLine, ask: Ask) -> None:
     done = sales("queue", "send", "Sales", "--lines", "--type", "T", input="1\n2\n{\n")
 

@@ -99,15 +99,27 @@ async def test_an_error_of_a_borrower_does_not_spoil_the_session_for_the_next(
 
 
 async def test_a_broken_session_is_replaced(pool: SessionPool, queue: QueueTable, session: Session) -> None:
-    async with pool.session() as lent:
-        pid = lent.connection.info.backend_pid
-    session.connection.execute("select pg_terminate_backend(%s, 5000)", [pid])
     with pytest.raises(ConnectionLostError):
         async with pool.session() as lent:
+            pid = lent.connection.info.backend_pid
+            session.connection.execute("select pg_terminate_backend(%s, 5000)", [pid])
             await lent.run(queue.exists())
 
     async with pool.session() as lent:
         assert await lent.run(queue.exists())
+
+
+async def test_idle_sessions_that_the_server_has_ended_are_not_lent(
+    pool: SessionPool, queue: QueueTable, session: Session
+) -> None:
+    async with pool.session() as one, pool.session() as other:
+        await asyncio.gather(one.run(queue.exists()), other.run(queue.exists()))
+    ended = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'pooled'"
+    assert session.connection.execute(ended).fetchall() == [(True,), (True,)]
+
+    async with pool.session() as one, pool.session() as other:
+        assert await one.run(queue.exists())
+        assert await other.run(queue.exists())
 
 
 async def test_after_closing_no_session_is_left_open(database: str, session: Session) -> None:

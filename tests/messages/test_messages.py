@@ -25,6 +25,7 @@ from rowbus.messages.message_types import (
     event,
     message,
     serialize,
+    with_parents,
 )
 from tests.fixtures.every import every
 
@@ -232,3 +233,35 @@ def test_any_body_at_all_is_an_order_or_a_deserialization_error(body: bytes) -> 
         assert isinstance(READ_ORDER(body), PlaceOrder)
     except MessageDeserializationError as error:
         assert error.type_name == "Shop.PlaceOrder"  # noqa: PT017 - either outcome is right
+
+
+@event("Shop.OrderEvent")
+@dataclass
+class OrderEvent:
+    order_id: str
+
+
+class Traced:
+    """Not a message."""
+
+
+@event("Shop.OrderShipped")
+@dataclass
+class OrderShipped(Traced, OrderEvent):
+    carrier: str
+
+
+@dataclass
+class SentAbroad(OrderShipped):
+    country: str
+
+
+def test_bases_that_are_events_are_the_parents_of_an_event() -> None:
+    assert contract_of(OrderShipped).types == ("Shop.OrderShipped", "Shop.OrderEvent")
+    assert contract_of(SentAbroad).types[1:] == ("Shop.OrderShipped", "Shop.OrderEvent")
+    assert contract_of(SentAbroad).kind is contract_of(OrderEvent).kind
+    assert with_parents(["Shop.OrderShipped"]) == ("Shop.OrderShipped", "Shop.OrderEvent")
+
+    alone = event("Shop.Alone", parents=())(type("Alone", (OrderEvent,), {}))
+    assert contract_of(alone).types == ("Shop.Alone",)
+    assert contract_of(command("Shop.Do")(type("Do", (OrderEvent,), {}))).types == ("Shop.Do",)

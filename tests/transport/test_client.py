@@ -477,6 +477,29 @@ def test_an_impossible_reply_address_is_refused_at_once(own: psycopg.Connection,
         Client(own, reply_to=reply_to)
 
 
+def test_what_needs_an_answer_is_refused_in_a_pipeline_and_single_sends_are_not(
+    own: psycopg.Connection, session: Session, queue: QueueTable
+) -> None:
+    client = Client(own)
+    with own.pipeline():
+        client.send("Sales", PlaceOrder("1"))
+        with pytest.raises(ConfigurationError, match=r"Sales.*in a pipeline, in which no answer comes"):
+            client.send_many("Sales", orders(2))
+        with pytest.raises(ConfigurationError, match="in a pipeline"):
+            client.cancel("Sales", "1")
+    own.commit()
+
+    assert len(received(session, queue)) == 1
+
+
+async def test_send_many_is_refused_in_an_asynchronous_pipeline(
+    own_asynchronous: psycopg.AsyncConnection, queue: QueueTable
+) -> None:
+    async with own_asynchronous.pipeline():
+        with pytest.raises(ConfigurationError, match="in a pipeline"):
+            await AsyncClient(own_asynchronous).send_many("Sales", orders(2))
+
+
 def test_a_missing_queue_is_named(own: psycopg.Connection) -> None:
     with pytest.raises(
         QueueNotFoundError, match=r'^Failed to send message to "public"\."Missing": '

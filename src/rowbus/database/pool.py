@@ -45,7 +45,7 @@ class SessionPool:
         """Lend a session in autocommit mode, waiting for one for up to 30 s; raises ConnectionLostError."""
         await self._await_permit()
         try:
-            session = self._idle.pop() if self._idle else await self._database.connect_sender()
+            session = await self._usable() or await self._database.connect_sender()
             try:
                 yield session
             except Exception as error:
@@ -78,6 +78,15 @@ class SessionPool:
             if measured is not None:
                 measured.pool_waits.add()
                 measured.pool_wait_seconds.add(amount=monotonic() - started)
+
+    async def _usable(self) -> AsyncSession | None:
+        """Return an idle session that the server has not ended since, as it does when it is restarted."""
+        while self._idle:
+            session = self._idle.pop()
+            if not session.has_ended():
+                return session
+            await session.close()
+        return None
 
     async def close(self) -> None:
         """Close the sessions; those lent are closed when they come back."""

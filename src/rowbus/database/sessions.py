@@ -139,6 +139,10 @@ class AsyncSession(Protocol):
         """Wait up to so many seconds for notifications; return their channels. Raises ConnectionLostError."""
         raise NotImplementedError
 
+    def has_ended(self) -> bool:
+        """Say whether the server may have ended it, as far as an idle session has heard; asks nothing."""
+        raise NotImplementedError
+
     @property
     def is_idle(self) -> bool:
         """Whether the connection works and is in no transaction."""

@@ -75,11 +75,14 @@ def command(
 def event(
     name: str,
     *,
-    parents: tuple[str, ...] = (),
+    parents: tuple[str, ...] | None = None,
     rename: Convention | None = None,
     assembly: str | None = None,
 ) -> Callable[[T], T]:
-    """Declare a class to be an event: published to many. `parents` are wire names that subscribers may know it by."""
+    """Declare a class to be an event: published to many.
+
+    `parents` are wire names that subscribers may know it by; None: those of its bases that are events.
+    """
     return _declare(name, parents, Kind.EVENT, rename, assembly)
 
 
@@ -105,17 +108,17 @@ def _check_is_text(name: object, kind: Kind) -> None:
 
 
 def _declare(
-    name: str, parents: tuple[str, ...], kind: Kind, rename: Convention | None, assembly: str | None
+    name: str, given: tuple[str, ...] | None, kind: Kind, rename: Convention | None, assembly: str | None
 ) -> Callable[[T], T]:
     checked_convention(rename)
     _check_is_text(name, kind)
-    for wire_name in (name, *parents):
+    for wire_name in (name, *(given or ())):
         if not wire_name or ";" in wire_name or not wire_name.isprintable():
             raise ConfigurationError(
                 f"{wire_name!r} cannot name a message type: it is empty or holds `;` or controls."
             )
 
-    for parent in parents:
+    for parent in given or ():
         if parent in _MARKERS:
             raise ConfigurationError(
                 f"{parent} cannot be a parent of {name}: it only marks a class in .NET, where each message that names "
@@ -126,6 +129,7 @@ def _declare(
         declare_assembly(name, assembly)
 
     def declare(kind_of_message: T) -> T:
+        parents = _event_bases(kind_of_message) if given is None else given
         setattr(kind_of_message, _CONTRACT, Contract(name, parents, kind))
         if rename is not None:
             setattr(kind_of_message, NAMES, rename)
@@ -178,7 +182,18 @@ def contract_of(kind: type) -> Contract:
     if declared is not None:
         return declared
     _by_own_name.add(kind)
-    return Contract(f"{kind.__module__}.{kind.__qualname__}", (), Kind.MESSAGE)
+    parents, name = _event_bases(kind), f"{kind.__module__}.{kind.__qualname__}"
+    if not parents:
+        return Contract(name, (), Kind.MESSAGE)
+    _parents[name] = parents
+    return Contract(name, parents, Kind.EVENT)
+
+
+def _event_bases(kind: type) -> tuple[str, ...]:
+    """Return the wire names of a class's bases that are events: what is published of it goes to their subscribers."""
+    bases = [declared_contract(base) for base in kind.__mro__[1:]]
+    events = [base.types for base in bases if base is not None and base.kind is Kind.EVENT]
+    return tuple(dict.fromkeys(name for types in events for name in types))
 
 
 @lru_cache(maxsize=MOST)

@@ -228,6 +228,8 @@ def _apply(headers: dict[str, str | None], extra: Mapping[str, str], *, inherite
         )
     encode_headers(extra)
     check_message_id(extra.get(Header.MESSAGE_ID, ""))
+    if headers[Header.CORRELATION_ID] == headers[Header.MESSAGE_ID]:  # a reply to it names the id that it has
+        headers[Header.CORRELATION_ID] = extra.get(Header.MESSAGE_ID, headers[Header.MESSAGE_ID])
     headers.update(extra)
     if types := extra.get(Header.ENCLOSED_MESSAGE_TYPES):
         headers[Header.ENCLOSED_MESSAGE_TYPES] = types.rstrip("; ")  # .NET refuses an empty name at its end

@@ -103,6 +103,28 @@ async def test_each_of_many_requests_at_once_gets_its_own_answer(
     assert [price.amount for price in prices] == list(range(100))
 
 
+@pytest.mark.parametrize("header", [Header.MESSAGE_ID, Header.CORRELATION_ID])
+async def test_a_request_with_an_id_of_its_own_is_answered_once_at_a_time(
+    endpoints: Endpoints, clients: Clients, header: str
+) -> None:
+    own = {header: "order 42"}
+    async with answering(endpoints, 7), clients.make() as client:
+        assert await client.request(BILLING, Quote("A1"), int, headers=own, timeout=LIMIT) == 7
+        first = asyncio.create_task(client.request(BILLING, Quote("A1"), int, headers=own, timeout=LIMIT))
+        await asyncio.sleep(0)
+        with pytest.raises(rowbus.InvalidHeaderError, match="order 42 waits already"):
+            await client.request(BILLING, Quote("A1"), int, headers=own)
+        assert await within(first) == 7
+
+
+async def test_a_request_whose_answer_would_go_elsewhere_is_refused(
+    endpoints: Endpoints, clients: Clients
+) -> None:
+    async with clients.make() as client:
+        with pytest.raises(rowbus.InvalidHeaderError, match="cannot name another queue for its answer"):
+            await client.request(BILLING, Quote("A1"), int, headers={Header.REPLY_TO_ADDRESS: "Elsewhere"})
+
+
 async def test_an_answer_of_another_kind_is_an_error_that_names_both(
     endpoints: Endpoints, clients: Clients
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -33,6 +34,31 @@ async def test_threads_ask_at_once_and_the_queue_goes_in_the_end(
 
     async with answering(endpoints, 7):
         assert await within(asyncio.to_thread(ask_all)) == [7] * 16
+    assert await clients.queues() == []
+
+
+async def test_a_process_that_was_forked_asks_for_itself(endpoints: Endpoints, clients: Clients) -> None:
+    client = sync_client(endpoints.backend)
+
+    def ask(_number: int = 0) -> int:
+        return client.request(BILLING, Quote("A1"), int, timeout=LIMIT)
+
+    def ask_on_both_sides() -> list[int]:
+        with client:
+            before = ask()
+            child = os.fork()
+            if child == 0:
+                try:
+                    answer = ask()
+                    client.stop()
+                    os._exit(answer)
+                finally:
+                    os._exit(255)
+            _, status = os.waitpid(child, 0)
+            return [before, os.waitstatus_to_exitcode(status), ask()]
+
+    async with answering(endpoints, 7):
+        assert await within(asyncio.to_thread(ask_on_both_sides)) == [7, 7, 7]
     assert await clients.queues() == []
 
 

@@ -99,6 +99,8 @@ def send(  # noqa: PLR0913 - an option is a parameter
     The body is the argument, the content of --file, or the standard input. Exit code 1: the queue does not exist,
     or with --lines there was no line.
     """
+    if not type_.strip():
+        raise typer.BadParameter("it is empty: name the message.", param_hint="--type")
     address = queue_addresses([name], addresses_in(database, schema))[0]
     extra = {Header.CONTENT_TYPE: content_type, **dict(map(header, headers or ()))}
     sender = _Sender(address, schema, reply_to, type_, extra, ttbr)
@@ -167,9 +169,13 @@ def _checked(body: bytes, content_type: str, what: str) -> bytes:
     """Return the body; refuse one that calls itself JSON and is none, which would only end in the error queue."""
     if _JSON_TYPES.match(content_type):
         try:
-            json.loads(body)
+            json.loads(body, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise typer.BadParameter(
                 f"{what} is not JSON ({error}); is it meant to be? Else say --content-type text/plain."
             ) from error
     return body
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON's")

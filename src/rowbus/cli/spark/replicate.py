@@ -93,7 +93,7 @@ def replicate(  # noqa: PLR0913 - an argument for each option
         "max_events_per_batch": max_events,
         "read_dsn": read_database,
     }
-    from rowbus.spark.pipelines.replica import ReplicaPlan, check_tables  # noqa: PLC0415 - as below
+    from rowbus.spark.pipelines.replica import ReplicaPlan, check_tables
 
     with open_log_database(database).session() as session:  # Spark takes its time
         check_tables(session, ReplicaPlan(log, consumer, consumer, asked["schema"], tables))

@@ -19,10 +19,10 @@ from psycopg.rows import tuple_row
 from rowbus.database.postgresql.faults import translate, translate_send
 from rowbus.database.postgresql.pipelines import is_callers, run_pipelined, run_then
 from rowbus.database.postgresql.plans import UNKNOWN_PLAN
-from rowbus.database.postgresql.readiness import readable
+from rowbus.database.postgresql.readiness import has_come, readable
 from rowbus.database.postgresql.roundtrip import Roundtrips
 from rowbus.database.statements import Statement, control, load, no_answer, no_rows, values_of
-from rowbus.errors import ConnectionLostError, StorageError
+from rowbus.errors import ConfigurationError, ConnectionLostError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
@@ -79,6 +79,7 @@ class AsyncSession:
     async def _run(self, statement: Statement[T]) -> T:
         query = statement.query
         cursor = self._cursor
+        _refuse_pipeline(self.connection, statement)
         try:
             await cursor.execute(query.native, values_of(statement), prepare=query.prepare)
             rows = await cursor.fetchall() if _has_rows(cursor.pgresult) else ()
@@ -249,6 +250,10 @@ class AsyncSession:
             raise translate(error) from error
         return come
 
+    def has_ended(self) -> bool:
+        """Say whether the server has sent something unasked: its end, as a rule, and seldom a changed parameter."""
+        return self.closed or has_come(self.connection.pgconn)
+
     @property
     def is_idle(self) -> bool:
         """Whether the connection works and is in no transaction."""
@@ -309,6 +314,7 @@ class Session:
     def _run(self, statement: Statement[T]) -> T:
         query = statement.query
         cursor = self._cursor
+        _refuse_pipeline(self.connection, statement)
         try:
             cursor.execute(query.native, values_of(statement), prepare=query.prepare)
             rows = cursor.fetchall() if _has_rows(cursor.pgresult) else ()
@@ -369,6 +375,17 @@ def _come(connection: psycopg.AsyncConnection[Any]) -> set[str]:
     while not connection.closed and (notification := connection.pgconn.notifies()) is not None:
         come.add(notification.relname.decode())
     return come
+
+
+def _refuse_pipeline(
+    connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], statement: Statement[object]
+) -> None:
+    """Raise ConfigurationError for a question in a pipeline of the user's, in which no answer comes before its end."""
+    if statement.decode is not no_rows and connection.pgconn.pipeline_status != PipelineStatus.OFF:
+        raise ConfigurationError(
+            f"{statement.query.failing}: the connection is in a pipeline, in which no answer comes before its end. Do "
+            "this before or after `with connection.pipeline()`; single sends can be in it."
+        )
 
 
 def _has_rows(result: PGresult | None) -> bool:

@@ -12,6 +12,7 @@ their end, and a connection that does not come to one is closed.
 from __future__ import annotations
 
 import asyncio
+import select
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from psycopg.waiting import Wait
@@ -51,6 +52,13 @@ async def readable(pgconn: PGconn, until: float) -> bool:
     finally:
         loop.remove_reader(pgconn.socket)
         timer.cancel()
+
+
+def has_come(pgconn: PGconn) -> bool:
+    """Say whether something is to be read on a connection's socket, without waiting."""
+    waiting = select.poll()
+    waiting.register(pgconn.socket, select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 def _tell(came: asyncio.Future[bool], answer: bool) -> None:  # noqa: FBT001 - as above

@@ -150,6 +150,10 @@ class AsyncSession:
         await asyncio.sleep(seconds)
         return set()
 
+    def has_ended(self) -> bool:
+        """Say whether the connection is closed: the driver says no more of it before a statement."""
+        return self.closed
+
     @property
     def is_idle(self) -> bool:
         """Whether the connection works and is in no transaction."""

@@ -11,7 +11,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from rowbus.database.steps import run_as_one
-from rowbus.errors import NoAnswerError
+from rowbus.errors import InvalidHeaderError, NoAnswerError
 from rowbus.messages.bodies.serializer import Serializers
 from rowbus.messages.headers import Header
 from rowbus.messages.mutators import bound_mutators
@@ -101,8 +101,8 @@ class Asking:
         """Send a message, and return its answer; raises NoAnswerError after `timeout` seconds."""
         read = self._reader(answer)
         send = self._composer.compose(destination, message, options)
-        message_id = send.message.message_id
-        expected = self._pending.add(message_id, read)
+        correlation_id = self._correlation_of(send)
+        expected = self._pending.add(correlation_id, read)
         limit = asyncio.timeout(timeout)
         try:
             async with limit:
@@ -114,7 +114,27 @@ class Asking:
                 raise
             raise _unanswered(send, timeout) from error
         finally:
-            self._pending.give_up(message_id)
+            self._pending.give_up(correlation_id)
+
+    def _correlation_of(self, send: AnySend) -> str:
+        """Return what the answer will name; raises InvalidHeaderError where it would not come here, or be another's."""
+        headers = send.message.headers
+        if headers.get(Header.REPLY_TO_ADDRESS) != self.address.canonical:
+            raise InvalidHeaderError(
+                "A request cannot name another queue for its answer, which would never come: leave the header out, or "
+                "send the message with a client.",
+                header=Header.REPLY_TO_ADDRESS,
+                reason="not this client's",
+            )
+        correlation_id = headers.get(Header.CORRELATION_ID) or send.message.message_id
+        if self._pending.expects(correlation_id):
+            raise InvalidHeaderError(
+                f"A request of the id {correlation_id} waits already, and an answer could be of either: give each "
+                "its own.",
+                header=Header.CORRELATION_ID,
+                reason="not unique",
+            )
+        return correlation_id
 
     def _reader(self, kind: builtins.type) -> AnswerReader:
         """Return what reads answers of a kind, made when it is first asked for."""

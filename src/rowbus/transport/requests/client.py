@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import os
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from rowbus.database.backends import addresses_of, open_database
@@ -22,7 +24,7 @@ from rowbus.transport.composition import identity_of
 from rowbus.transport.requests.asking import Asking
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from typing import Any, Self
 
     from rowbus.messages.bodies.serializer import Serializer
@@ -169,19 +171,25 @@ class RequestClient:
         mutators: Sequence[Mutator] = (),
     ) -> None:
         """Describe who asks; no I/O. See `AsyncRequestClient`."""
-        self._client = AsyncRequestClient(
-            endpoint, database=database, schema=schema, serializer=serializer, mutators=mutators
+        self._make = partial(
+            AsyncRequestClient,
+            endpoint,
+            database=database,
+            schema=schema,
+            serializer=serializer,
+            mutators=mutators,
         )
-        self._starting = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._begin()
 
     def start(self) -> None:
         """Create the queue of the answers, and begin to receive them; see `AsyncRequestClient.start`."""
-        self._run(self._client.start())
+        self._run(lambda client: client.start())
 
     def stop(self) -> None:
         """Give up what waits, drop the queue, and end the thread; see `AsyncRequestClient.stop`. Called at exit."""
+        self._begin_in_fork()
         with self._starting:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is None or thread is None:
@@ -214,11 +222,27 @@ class RequestClient:
         """Send a message, and return its answer. Blocks; see `AsyncRequestClient.request`."""
         refuse_in_handler()
         return self._run(
-            self._client.request(destination, message, answer, timeout=timeout, type=type, headers=headers)
+            lambda client: client.request(
+                destination, message, answer, timeout=timeout, type=type, headers=headers
+            )
         )
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        running = asyncio.run_coroutine_threadsafe(work, self._served())
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._client = self._make()
+        self._starting = threading.Lock()
+        self._loop = self._thread = None
+
+    def _begin_in_fork(self) -> None:
+        """Leave what a fork has copied to the process that made it: its thread is not here, its sockets are shared."""
+        if self._process != os.getpid():
+            _left_to_parents.append((self._client, self._loop))
+            self._begin()
+
+    def _run(self, work: Callable[[AsyncRequestClient], Coroutine[Any, Any, T]]) -> T:
+        self._begin_in_fork()
+        loop = self._served()
+        running = asyncio.run_coroutine_threadsafe(work(self._client), loop)
         try:
             return running.result()
         except BaseException:
@@ -235,6 +259,11 @@ class RequestClient:
                 self._thread.start()
                 atexit.register(self.stop)
             return self._loop
+
+
+_left_to_parents: list[
+    object
+] = []  # never collected: its end would close connections that another process uses
 
 
 def refuse_in_handler() -> None:

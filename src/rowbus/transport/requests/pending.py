@@ -62,15 +62,19 @@ class PendingRequests:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, message_id: str, read: AnswerReader) -> asyncio.Future[Any]:
-        """Expect the answer of a message, and return what will have it; before the message is sent."""
+    def expects(self, correlation_id: str) -> bool:
+        """Say whether an answer that names this id is waited for."""
+        return correlation_id in self._waiting
+
+    def add(self, correlation_id: str, read: AnswerReader) -> asyncio.Future[Any]:
+        """Expect the answer that names this id, and return what will have it; before the message is sent."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[message_id] = Pending(read, answer)
+        self._waiting[correlation_id] = Pending(read, answer)
         return answer
 
-    def give_up(self, message_id: str) -> None:
-        """Expect the answer of a message no longer; harmless when it has come."""
-        self._waiting.pop(message_id, None)
+    def give_up(self, correlation_id: str) -> None:
+        """Expect that answer no longer; harmless when it has come."""
+        self._waiting.pop(correlation_id, None)
 
     async def end(self, error: Exception) -> None:
         """Raise an error where an answer is waited for; returns when nothing is read any more."""
