@@ -22,6 +22,7 @@ from rowbus.messages.return_code import RETURN_CODE, return_code_of
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.running.awaited_calls import refuse_coroutine, refuse_forgotten
 from rowbus.running.handling import handling
+from rowbus.running.telemetry.tracing import tracing
 from rowbus.running.threads import Threads
 from rowbus.running.turns import into_thread, onto_loop, without_turns
 
@@ -61,6 +62,8 @@ class Pipeline:
         with handling(subject):
             for handler in handlers:
                 subject.handler = handler.name
+                if (spans := tracing()) is not None:
+                    spans.tell({"rowbus.handler": handler.name})
                 await self._handle(handler, delivery, sender or self.sender)
 
     def plan(self, delivery: Delivery) -> tuple[Handler, ...]:

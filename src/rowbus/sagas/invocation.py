@@ -15,6 +15,7 @@ import msgspec
 from rowbus.errors import SagaCorrelationError
 from rowbus.messages.headers import Header
 from rowbus.messages.state_change import STATE_CHANGES, StateChange
+from rowbus.running.telemetry.tracing import tracing
 from rowbus.sagas.context import SagaContext
 from rowbus.sagas.decisions import (
     Search,
@@ -184,6 +185,8 @@ class Invocation:
     async def _handle(self, call: Call, row: SagaRow, value: object) -> None:
         rule, message, context, store = call
         definition = self._definition
+        if (spans := tracing()) is not None:
+            spans.tell({"rowbus.saga.type": definition.full_name, "rowbus.saga.id": row.id})
         saga = self._saga()
         saga.state = self._state(row, value)
         before = self._correlated(saga)
