@@ -162,17 +162,24 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
     @awaited
     @options_of(ReplyOptions)
     async def reply(
-        self, message: object, *, to: str | QueueAddress | None = None, **options: Unpack[ReplyOptions]
+        self,
+        message: object,
+        *,
+        to: str | QueueAddress | None = None,
+        to_this_instance: bool = False,
+        **options: Unpack[ReplyOptions],
     ) -> str:
         """Send a message to where the one in hand wants its replies, and return its message id.
 
         A number, or an enum whose value is one, goes as .NET's callbacks take it; see `ReturnCode`.
-        With `to` it goes there instead, with `correlation_id` it answers the message of that id instead
-        (then without the ids of a saga). A request's answer is dropped, with a line in the log, when who asked is gone.
-        Raises HandlerError when the sender takes none, DestinationRefusedError when it names a table that is no queue,
-        and QueueNotFoundError. Otherwise as `send`.
+        With `to` it goes there instead, with `correlation_id` it answers the message of that id instead (then without
+        the ids of a saga). With `to_this_instance` what answers the reply comes to this instance's own queue. A
+        request's answer is dropped, with a line in the log, when who asked is gone. Raises HandlerError when the sender
+        takes none, DestinationRefusedError when it names a table that is no queue, and QueueNotFoundError. Otherwise as
+        `send`.
         """
-        return await self._reply(message, to, asked(ReplyOptions, options))
+        given = asked(ReplyOptions, options)
+        return await self._reply(message, to, given._replace(reply_to_this_instance=to_this_instance))
 
     @awaited
     async def cancel(self, message_id: str) -> bool:
@@ -242,10 +249,16 @@ class SyncContext(MessageContext, SendVerbs):
 
     @options_of(ReplyOptions)
     def reply(
-        self, message: object, *, to: str | QueueAddress | None = None, **options: Unpack[ReplyOptions]
+        self,
+        message: object,
+        *,
+        to: str | QueueAddress | None = None,
+        to_this_instance: bool = False,
+        **options: Unpack[ReplyOptions],
     ) -> str:
         """Send a message to where the one in hand wants its replies; see `Context.reply`."""
-        return run_now(self._reply(message, to, asked(ReplyOptions, options)))
+        given = asked(ReplyOptions, options)
+        return run_now(self._reply(message, to, given._replace(reply_to_this_instance=to_this_instance)))
 
     def cancel(self, message_id: str) -> bool:
         """Cancel a message that this endpoint delayed; say whether it still waited. See `Context.cancel`."""
