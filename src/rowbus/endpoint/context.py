@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rowbus.database.blocking import run_now
 from rowbus.errors import HandlerError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
+from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header
+from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.message_types import appended_event
 from rowbus.running.awaited_calls import awaited, note_calls, note_calls_on
 from rowbus.transport.requests.decisions import is_for_answers
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.delivery import Delivery
 
 logger = logging.getLogger("rowbus.endpoint")
+
+STOPPED: Final = "rowbus.stopped"
+"""Key in a delivery's items: no further handler is called."""
 
 
 class MessageContext(HandlerVerbs):
@@ -73,6 +78,14 @@ class MessageContext(HandlerVerbs):
         for an `async def`, which nothing would await.
         """
         self._delivery.call_afterwards(call)
+
+    def stop_handlers(self) -> None:
+        """Have no further handler called for the message in hand; what was done so far commits."""
+        self._delivery.items[STOPPED] = True
+
+    def _forward(self, to: Destination) -> None:
+        copied = {name: value for name, value in self._delivery.headers.items() if name != Header.EXPIRES}
+        self._delivery.send(Send(self._sender.address(to), OutgoingMessage(copied, self._delivery.body)))
 
     def _reply_address(self) -> QueueAddress:
         address = self.reply_to
@@ -182,6 +195,14 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
         return await self._reply(message, to, given._replace(reply_to_this_instance=to_this_instance))
 
     @awaited
+    async def forward(self, to: str | QueueAddress) -> None:
+        """Send the message in hand to another queue as it is: with its id, its headers as they are now, and its body.
+
+        It leaves as what `send` sends; the copy does not expire. Raises InvalidAddressError.
+        """
+        self._forward(to)
+
+    @awaited
     async def cancel(self, message_id: str) -> bool:
         """Cancel a message that this endpoint delayed, by the id that `send` returned; say whether it still waited.
 
@@ -259,6 +280,10 @@ class SyncContext(MessageContext, SendVerbs):
         """Send a message to where the one in hand wants its replies; see `Context.reply`."""
         given = asked(ReplyOptions, options)
         return run_now(self._reply(message, to, given._replace(reply_to_this_instance=to_this_instance)))
+
+    def forward(self, to: str | QueueAddress) -> None:
+        """Send the message in hand to another queue as it is; see `Context.forward`."""
+        self._forward(to)
 
     def cancel(self, message_id: str) -> bool:
         """Cancel a message that this endpoint delayed; say whether it still waited. See `Context.cancel`."""

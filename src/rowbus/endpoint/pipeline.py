@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rowbus.endpoint.context import Context, SyncContext
+from rowbus.endpoint.context import STOPPED, Context, SyncContext
 from rowbus.endpoint.decisions import is_control
 from rowbus.messages.headers import Header
 from rowbus.messages.message_names import MessageSubject
@@ -61,6 +61,8 @@ class Pipeline:
         subject = subject_of(delivery)
         with handling(subject):
             for handler in handlers:
+                if STOPPED in delivery.items:
+                    break
                 subject.handler = handler.name
                 if (spans := tracing()) is not None:
                     spans.tell({"rowbus.handler": handler.name})
