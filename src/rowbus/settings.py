@@ -137,8 +137,11 @@ class EndpointSettings:
     auto_subscribe: bool = True
     """Whether starting subscribes to the events that are handled. Defaults to True."""
 
+    queue: str | None = None
+    """The name of the queue received from; None for the endpoint's. Other tables keep that name. Defaults to None."""
+
     discriminator: str = ""
-    """Makes a queue for this instance alone (`Sales.<discriminator>`) beside the shared one, for replies. Defaults to
+    """Makes a queue for this instance alone (`<queue>.<discriminator>`) beside the shared one, for replies. Defaults to
     none."""
 
     host_id: str | None = None

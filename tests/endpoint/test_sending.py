@@ -98,6 +98,24 @@ async def test_a_type_says_how_long_its_messages_live(endpoints: Endpoints, back
         rowbus.command("Sending.Refused", time_to_be_received=timedelta())
 
 
+async def test_an_endpoint_may_have_a_queue_of_another_name(endpoints: Endpoints, backend: Backend) -> None:
+    sales = endpoints.make("Sales", queue="Sales.Input", discriminator="1")
+    seen: asyncio.Queue[tuple[str, str, str | None]] = asyncio.Queue()
+
+    @sales.handler
+    async def note(_message: Price, context: rowbus.Context) -> None:
+        origin = context.headers["NServiceBus.OriginatingEndpoint"]
+        await seen.put((str(sales.address), str(context.reply_to), origin))
+
+    async with sales:
+        await sales.publish(Price())
+        assert await within(seen.get()) == (*[str(backend.queue("Sales.Input"))] * 2, "Sales")
+    assert await backend.count("Sales.Input") == await backend.count("Sales.Input.1") == 0
+    assert await backend.values("select to_regclass('\"Sales\"') is null") == [True]
+    with pytest.raises(rowbus.InvalidAddressError):
+        rowbus.Endpoint("Sales", settings=rowbus.EndpointSettings(queue=""))
+
+
 async def test_a_handler_forwards_its_message_and_stops_the_others(
     endpoints: Endpoints, backend: Backend
 ) -> None:

@@ -255,7 +255,8 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self._database, self.addresses, settings = dsn, addresses, self.settings
         for component in self._components:
             component.bind(self.name, addresses, self._components)
-        self.address = _valid(addresses.for_endpoint(self.name))
+        addresses.validate_endpoint_name(self._queue)
+        self.address = _valid(addresses.for_endpoint(self._queue))
         check_platform(settings.service_platform, addresses)
         destination_rule(settings.allowed_destinations, self.address)  # raises for what is no queue's name
         self.instance_address = self._instance_address()
@@ -368,10 +369,14 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             )
         return self._running
 
+    @property
+    def _queue(self) -> str:
+        return self.name if self.settings.queue is None else self.settings.queue
+
     def _instance_address(self) -> QueueAddress | None:
         if not self.settings.discriminator:
             return None
-        return _valid(self.addresses.for_endpoint(self.name, discriminator=self.settings.discriminator))
+        return _valid(self.addresses.for_endpoint(self._queue, discriminator=self.settings.discriminator))
 
     def sender(self, identity: Identity, subscribers: FindSubscribers) -> Sender:
         """Return what composes this endpoint's messages in the name of an identity; for tests without a database."""
