@@ -170,6 +170,8 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
     def add(self, addition: Addition, /) -> None:
         """Add a saga class: its messages are handled, and its table is created with the queues.
 
+        Its methods are given what was provided before, by name, as handlers are.
+
         Raises ConfigurationError when the endpoint is started, and in mode NONE, which has no transaction for it.
         """
         if self._running is not None:
@@ -179,7 +181,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         component = addition.component()
         self._components.append(component)
         for each in self._components:
-            each.bind(self.name, self.addresses, self._components)
+            each.bind(self.name, self.addresses, self._components, self._handlers.dependencies)
         for handling in component.handlings:
             self._handlers.add_handling(handling)
 
@@ -254,7 +256,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         check_endpoint_name(self.name)
         self._database, self.addresses, settings = dsn, addresses, self.settings
         for component in self._components:
-            component.bind(self.name, addresses, self._components)
+            component.bind(self.name, addresses, self._components, self._handlers.dependencies)
         addresses.validate_endpoint_name(self._queue)
         self.address = _valid(addresses.for_endpoint(self._queue))
         check_platform(settings.service_platform, addresses)
