@@ -155,13 +155,19 @@ class EndpointSettings:
     auto_subscribe: bool = True
     """Whether starting subscribes to the events that are handled. Defaults to True."""
 
+    queue: str | None = None
+    """The name of the queue received from; None for the endpoint's. Other tables keep that name. Defaults to None."""
+
     discriminator: str = ""
-    """Makes a queue for this instance alone (`Sales.<discriminator>`) beside the shared one, for replies. Defaults to
+    """Makes a queue for this instance alone (`<queue>.<discriminator>`) beside the shared one, for replies. Defaults to
     none."""
 
     host_id: str | None = None
     """The UUID by which ServicePulse knows this instance; None makes one of the endpoint's name and
     `host_display_name`, the same in every container, or else of endpoint, machine and program. Defaults to None."""
+
+    host_name: str | None = None
+    """The machine that the endpoint's messages name; None for this one. Defaults to None."""
 
     host_display_name: str | None = None
     """The name that ServicePulse shows for this instance; None for the machine's. Defaults to None."""
@@ -260,8 +266,10 @@ class EndpointSettings:
     def _check_host(self) -> None:
         if self.host_id is not None:
             host_digits(self.host_id)
-        if self.host_display_name is not None and not self.host_display_name.strip():
-            raise ConfigurationError("host_display_name is empty; give a name, or None for the machine's.")
+        for name in ("host_name", "host_display_name"):
+            value = getattr(self, name)
+            if value is not None and not value.strip():
+                raise ConfigurationError(f"{name} is empty; give a name, or None for the machine's.")
 
     def _check_mode(self) -> None:
         if self.transaction_mode is TransactionMode.TRANSACTION_SCOPE:

@@ -106,6 +106,7 @@ def test_an_endpoint_is_measured(shop: CommandLine) -> None:
         'rowbus_messages_given_up_total{endpoint="Sales",type="Shop.Fail"} 1',
         'rowbus_processing_seconds_count{endpoint="Sales",type="Shop.Place"} 1',
         'rowbus_critical_time_seconds_count{endpoint="Sales",type="Shop.Place"} 1',
+        'rowbus_failed_attempt_seconds_count{endpoint="Sales",type="Shop.Fail",error="ValueError"} 2',
         'rowbus_messages_in_hand{endpoint="Sales"} 0',
         "rowbus_ready 1",
     )

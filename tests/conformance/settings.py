@@ -23,6 +23,8 @@ class Settings(TypedDict, total=False):
     auto_subscribe: bool
     discriminator: str
     host_id: str | None
+    queue: str | None
+    host_name: str | None
     host_display_name: str | None
     transaction_mode: TransactionMode
     deduplicate_for: timedelta | None

@@ -49,11 +49,13 @@ async def failed(endpoints: Endpoints, name: str, **settings: Unpack[Settings]) 
 async def test_the_host_id_and_display_name_of_the_settings_are_sent_and_failed_with(
     endpoints: Endpoints,
 ) -> None:
-    headers = await failed(endpoints, "Sales", host_id=HOST_ID, host_display_name="sales-1")
+    headers = await failed(
+        endpoints, "Sales", host_id=HOST_ID, host_display_name="sales-1", host_name="rack-1"
+    )
 
     assert headers[Header.ORIGINATING_HOST_ID] == headers[Header.HOST_ID] == DIGITS
     assert headers[Header.HOST_DISPLAY_NAME] == "sales-1"
-    assert headers[Header.PROCESSING_MACHINE] == headers[Header.ORIGINATING_MACHINE] == socket.gethostname()
+    assert headers[Header.PROCESSING_MACHINE] == headers[Header.ORIGINATING_MACHINE] == "rack-1"
 
 
 @in_default_mode
@@ -79,7 +81,7 @@ def test_with_a_display_name_the_host_id_is_the_same_in_every_container(
     assert this_host("Sales", display_name="sales-2").id != here.id
 
 
-@every("wrong", [{"host_id": "sales-1"}, {"host_display_name": " "}])
+@every("wrong", [{"host_id": "sales-1"}, {"host_display_name": " "}, {"host_name": ""}])
 def test_a_host_that_cannot_be_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         rowbus.EndpointSettings(**wrong)  # type: ignore[arg-type]  # texts all

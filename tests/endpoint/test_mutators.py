@@ -321,3 +321,38 @@ def test_run_handlers_mutates_both_ways() -> None:
 
     assert outcome.error is None
     assert [(sent.body, sent.headers["Shop.Reversed"]) for sent in outcome.sends] == [(REVERSED, "yes")]
+
+
+class Redaction(Mutator):
+    """Keeps orders out of copies."""
+
+    def copied(self, headers: dict[str, str | None], body: bytes) -> bytes:
+        headers.pop("Shop.Name", None)
+        headers["Shop.Copied"] = str("NServiceBus.FailedQ" in headers)
+        return body.replace(b"1", b"*")
+
+
+async def test_copies_are_changed_before_they_leave_and_nothing_else_is(endpoints: Endpoints) -> None:
+    backend = endpoints.backend
+    sales = endpoints.make("Sales", recoverability=NO_RETRIES, audit_queue="audit")
+    sales.use(Redaction())
+    seen: list[tuple[str, str | None]] = []
+
+    @sales.handler
+    async def place(order: PlaceOrder, context: rowbus.Context) -> None:
+        seen.append((order.order_id, context.headers.get("Shop.Name")))
+        if "fails" in order.order_id:
+            raise SimulatedError
+
+    async with sales:
+        for order in ("1", "1 fails"):
+            await sales.send_local(PlaceOrder(order), headers={"Shop.Name": "Ann"})
+        await until_there_are(1, backend, "audit")
+        await until_there_are(1, backend, ERROR)
+        await backend.insert("Sales", '{"Shop.Name": 1', b"1")  # of which no header can be read
+        await until_there_are(2, backend, ERROR)
+    assert sorted(seen) == [("1", "Ann"), ("1 fails", "Ann")]
+    copies = [*await backend.rows("audit"), *await backend.rows(ERROR)]
+    assert [b"1" in (row.body or b"") for row in copies] == [False] * 3
+    assert [row.headers["Shop.Copied"] for row in copies] == ["False", "True", "True"]
+    assert not any("Shop.Name" in row.headers for row in copies)

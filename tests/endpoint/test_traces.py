@@ -312,6 +312,42 @@ def test_what_other_propagators_write_is_continued_and_written() -> None:
     assert f"{'12' * 16}" in str(headers["traceparent"])
 
 
+async def test_baggage_is_in_the_handler_and_goes_on_with_what_that_adds(
+    database: str, sales: rowbus.Endpoint, traces: Traces
+) -> None:
+    seen: list[tuple[object, ...]] = []
+
+    @sales.handler("Shop.Begin")
+    async def begin(message: dict[str, str], context: rowbus.Context) -> None:
+        seen.append((get_baggage("tenant"),))
+        await context.send_local({}, type="Shop.Same")
+        token = attach(set_baggage("step", "2"))
+        await context.send_local({}, type="Shop.More")
+        detach(token)
+
+    @sales.handler("Shop.Same", "Shop.More")
+    async def end(message: dict[str, str], context: rowbus.Context) -> None:
+        seen.append((get_baggage("tenant"), get_baggage("step"), context.headers["baggage"]))
+        if len(seen) == 3:
+            raise rowbus.Unrecoverable("no more")
+
+    @sales.handler("Shop.None")
+    async def without(message: dict[str, str]) -> None:
+        seen.append((get_baggage("tenant"),))
+
+    async with sales:
+        await sales.send_local({}, type="Shop.Begin", headers={"baggage": "tenant=blue, other=a%20b"})
+        await eventually(lambda: len(seen) == 3)
+        await sales.send_local({}, type="Shop.None")
+        await eventually(lambda: len(seen) == 4)
+    assert seen[0] == ("blue",)
+    assert seen[1] == ("blue", None, "tenant=blue, other=a%20b")
+    assert seen[2][:2] == ("blue", "2")
+    assert seen[3] == (None,)
+    failed = [span for span in traces.all("process Sales") if "error.type" in (span.attributes or {})]
+    assert [str((span.attributes or {})["rowbus.handler"]).rpartition(".")[2] for span in failed] == ["end"]
+
+
 async def test_a_program_without_a_set_up_makes_no_spans(database: str, sales: rowbus.Endpoint) -> None:
     await sales.install()
     send(database, "Remind")

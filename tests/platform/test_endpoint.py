@@ -176,6 +176,51 @@ async def test_retries_are_counted_and_failures_are_no_throughput(endpoints: End
     ]
 
 
+async def test_what_was_measured_last_is_sent_at_the_stop(endpoints: Endpoints) -> None:
+    backend = endpoints.backend
+    await platform(backend)
+    handled: list[str] = []
+    sales = endpoints.make(
+        "Sales", service_platform=connection(backend, "Metrics", interval="01:00:00")
+    )  # the first report is at the start
+
+    @sales.handler
+    async def place(message: PlaceOrder) -> None:
+        handled.append(message.order_id)
+
+    async with sales:
+        await wait_for(backend, MONITORING, "EndpointMetadataReport")
+        for number in range(3):
+            await sales.send("Sales", PlaceOrder(str(number)))
+        await eventually(lambda: len(handled) == 3)
+    assert len(await measured(backend, "ProcessingTime", 3)) == 3
+
+
+@pytest.mark.only("PostgreSQL", reason="nothing here asks the database")
+async def test_a_check_is_not_called_again_because_it_could_not_be_reported(
+    endpoints: Endpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    backend = endpoints.backend
+    calls: list[object] = []
+    sales = endpoints.make("Sales", service_platform=connection(backend, "CustomChecks"))
+
+    @sales.check(every=timedelta(hours=1))
+    def disk_space() -> str:
+        calls.append(None)
+        return "no\0room"
+
+    def tries() -> int:
+        return sum("Could not report the check" in record.getMessage() for record in caplog.records)
+
+    with caplog.at_level("DEBUG", "rowbus.platform"):
+        async with sales:
+            await eventually(lambda: tries() == 2)
+            await platform(backend)
+            (row,) = await wait_for(backend, SERVICECONTROL, "ReportCustomCheckResult")
+    assert json.loads(row.body or b"")["FailureReason"] == r"no\x00room"
+    assert len(calls) == 1
+
+
 async def test_checks_are_called_and_their_failures_told(endpoints: Endpoints) -> None:
     backend = endpoints.backend
     await platform(backend)

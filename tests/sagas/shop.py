@@ -82,7 +82,9 @@ class OrderSaga(rowbus.Saga[OrderState], name="Shop.Sagas.OrderSaga", correlatio
     @rowbus.handles(OrderShipped)
     async def shipped(self, message: OrderShipped, context: rowbus.SagaContext) -> None:
         self.state.steps.append("shipped")
-        await context.reply_to_originator(OrderDone(message.order_id, self.state.steps))
+        await context.reply_to_originator(
+            OrderDone(message.order_id, self.state.steps), headers={"Shop.Note": message.order_id}
+        )
         context.complete()
 
     @rowbus.handles(CancelOrder, by=lambda message: message.order_id)

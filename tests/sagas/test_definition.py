@@ -37,7 +37,12 @@ def is_a_def() -> None:
 def takes_too_much() -> None:
     class Greedy(rowbus.Saga[State]):
         @rowbus.starts(PlaceOrder, by=by_order)
-        async def placed(self, message: PlaceOrder, context: rowbus.SagaContext, more: int) -> None: ...
+        async def placed(  # type: ignore[no-untyped-def]  # that is what is wrong
+            self,
+            message: PlaceOrder,
+            context: rowbus.SagaContext,
+            more,  # noqa: ANN001 - as above
+        ) -> None: ...
 
 
 def has_two_methods() -> None:

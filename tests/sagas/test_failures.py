@@ -10,6 +10,7 @@ import pytest
 
 import rowbus
 from rowbus.messages.headers import Header
+from rowbus.sagas.component import SagaComponent
 from rowbus.sagas.invocation import Invocation
 from tests.conformance.endpoints import ERROR, NO_RETRIES
 from tests.conformance.transport import eventually
@@ -238,8 +239,42 @@ async def test_who_is_given_such_a_message_may_do_without_the_context() -> None:
 
     context: Any = SimpleNamespace(headers={}, message_id="m-1")
     store: Any = Empty()
-    invocation = Invocation(Brief, Brief.definition.rules[CancelOrder], lambda _: store, ())
+    invocation = Invocation(
+        Brief, Brief.definition.rules[CancelOrder], lambda _: store, (), SagaComponent(Brief)._bound
+    )
 
     await invocation(CancelOrder("R1"), context)
 
     assert missed == [CancelOrder("R1")]
+
+
+class Mailer:
+    def __init__(self) -> None:
+        self.letters: list[str] = []
+
+
+async def test_methods_are_given_what_the_endpoint_provides(endpoints: Endpoints) -> None:
+    class Given(rowbus.Saga[OrderState], name="Shop.Given", correlation="order_id"):
+        @rowbus.starts(PlaceOrder, by=lambda message: message.order_id)
+        async def placed(self, message: PlaceOrder, mailer: Mailer, context: rowbus.SagaContext) -> None:
+            mailer.letters.append(f"{message.order_id} of {context.saga_id[:0]}{self.state.order_id}")
+
+        @rowbus.not_found
+        async def missing(self, message: object, mailer: Mailer) -> None:
+            mailer.letters.append(type(message).__name__)
+
+        @rowbus.handles(CancelOrder, by=lambda message: message.order_id)
+        async def cancelled(self, message: CancelOrder) -> None: ...
+
+    with pytest.raises(
+        rowbus.ConfigurationError, match=r"parameter 'mailer' is of type Mailer, which the endpoint"
+    ):
+        endpoints.make("Billing").add(Given)
+    sales, mailer = endpoints.make("Sales", recoverability=NO_RETRIES), Mailer()
+    sales.provide(Mailer, mailer)
+    sales.add(Given)
+    async with sales:
+        await sales.send_local(PlaceOrder("R1"))
+        await sales.send_local(CancelOrder("R2"))
+        await eventually(lambda: len(mailer.letters) == 2)
+    assert sorted(mailer.letters) == ["CancelOrder", "R1 of R1"]

@@ -31,6 +31,7 @@ class Shop:
     def __init__(self, endpoints: Endpoints, saga: type[OrderSaga] = OrderSaga) -> None:
         self.backend = endpoints.backend
         self.answers: list[OrderDone] = []
+        self.notes: list[str | None] = []
         self.sales = endpoints.make("Sales")
         self.sales.add(saga)
         self.shipping = endpoints.make("Shipping")
@@ -41,7 +42,8 @@ class Shop:
             await context.reply(OrderShipped(message.order_id))
 
         @self.customer.handler
-        async def done(message: OrderDone) -> None:
+        async def done(message: OrderDone, context: rowbus.Context) -> None:
+            self.notes.append(context.headers.get("Shop.Note"))
             self.answers.append(message)
 
     async def __aenter__(self) -> Self:
@@ -71,6 +73,7 @@ async def test_an_order_is_placed_paid_shipped_and_answered(endpoints: Endpoints
         await eventually(lambda: bool(shop.answers))
         await shop.has(0)
     assert shop.answers == [OrderDone("1", ["placed", "paid", "shipped"])]
+    assert shop.notes == ["1"]
     assert await endpoints.backend.count(ERROR) == 0
 
 

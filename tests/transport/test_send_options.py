@@ -13,7 +13,15 @@ import pytest
 import rowbus
 
 SHARED = {"type", "headers", "time_to_be_received", "delay", "deliver_at"}
-OF_SOME = {"reply_to", "reply_to_this_instance", "immediate", "new_conversation", "correlation_id", "to"}
+OF_SOME = {
+    "reply_to",
+    "reply_to_this_instance",
+    "to_this_instance",
+    "immediate",
+    "new_conversation",
+    "correlation_id",
+    "to",
+}
 NONE = cast("Any", SimpleNamespace(local=None))  # who refuses looks at nothing else
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from rowbus.endpoint.context import Context
+    from rowbus.endpoint.dependencies import Dependencies
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.queues.records.table import OwnTable
 
@@ -31,8 +32,13 @@ class Component(Protocol):
         """Its handlers."""
         raise NotImplementedError
 
-    def bind(self, endpoint: str, addresses: Addresses, beside: Sequence[Component]) -> None:
-        """Learn the endpoint's name, where its tables are, and which components it has beside this one."""
+    def bind(
+        self, endpoint: str, addresses: Addresses, beside: Sequence[Component], provided: Dependencies
+    ) -> None:
+        """Learn the endpoint's name, where its tables are, which components it has beside this one, what it provides.
+
+        Raises ConfigurationError for what its handlers need and is not provided.
+        """
         raise NotImplementedError
 
     @property

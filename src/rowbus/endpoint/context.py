@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rowbus.database.blocking import run_now
 from rowbus.errors import HandlerError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
+from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header
+from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.message_types import appended_event
 from rowbus.running.awaited_calls import awaited, note_calls, note_calls_on
 from rowbus.transport.requests.decisions import is_for_answers
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.delivery import Delivery
 
 logger = logging.getLogger("rowbus.endpoint")
+
+STOPPED: Final = "rowbus.stopped"
+"""Key in a delivery's items: no further handler is called."""
 
 
 class MessageContext(HandlerVerbs):
@@ -73,6 +78,14 @@ class MessageContext(HandlerVerbs):
         for an `async def`, which nothing would await.
         """
         self._delivery.call_afterwards(call)
+
+    def stop_handlers(self) -> None:
+        """Have no further handler called for the message in hand; what was done so far commits."""
+        self._delivery.items[STOPPED] = True
+
+    def _forward(self, to: Destination) -> None:
+        copied = {name: value for name, value in self._delivery.headers.items() if name != Header.EXPIRES}
+        self._delivery.send(Send(self._sender.address(to), OutgoingMessage(copied, self._delivery.body)))
 
     def _reply_address(self) -> QueueAddress:
         address = self.reply_to
@@ -162,17 +175,32 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
     @awaited
     @options_of(ReplyOptions)
     async def reply(
-        self, message: object, *, to: str | QueueAddress | None = None, **options: Unpack[ReplyOptions]
+        self,
+        message: object,
+        *,
+        to: str | QueueAddress | None = None,
+        to_this_instance: bool = False,
+        **options: Unpack[ReplyOptions],
     ) -> str:
         """Send a message to where the one in hand wants its replies, and return its message id.
 
         A number, or an enum whose value is one, goes as .NET's callbacks take it; see `ReturnCode`.
-        With `to` it goes there instead, with `correlation_id` it answers the message of that id instead
-        (then without the ids of a saga). A request's answer is dropped, with a line in the log, when who asked is gone.
-        Raises HandlerError when the sender takes none, DestinationRefusedError when it names a queue that is not among
-        `allowed_destinations`, or no queue, and QueueNotFoundError. Otherwise as `send`.
+        With `to` it goes there instead, with `correlation_id` it answers the message of that id instead (then without
+        the ids of a saga). With `to_this_instance` what answers the reply comes to this instance's own queue. A
+        request's answer is dropped, with a line in the log, when who asked is gone. Raises HandlerError when the sender
+        takes none, DestinationRefusedError when it names a queue that is not among `allowed_destinations`, or no queue,
+        and QueueNotFoundError. Otherwise as `send`.
         """
-        return await self._reply(message, to, asked(ReplyOptions, options))
+        given = asked(ReplyOptions, options)
+        return await self._reply(message, to, given._replace(reply_to_this_instance=to_this_instance))
+
+    @awaited
+    async def forward(self, to: str | QueueAddress) -> None:
+        """Send the message in hand to another queue as it is: with its id, its headers as they are now, and its body.
+
+        It leaves as what `send` sends; the copy does not expire. Raises InvalidAddressError.
+        """
+        self._forward(to)
 
     @awaited
     async def cancel(self, message_id: str) -> bool:
@@ -242,10 +270,20 @@ class SyncContext(MessageContext, SendVerbs):
 
     @options_of(ReplyOptions)
     def reply(
-        self, message: object, *, to: str | QueueAddress | None = None, **options: Unpack[ReplyOptions]
+        self,
+        message: object,
+        *,
+        to: str | QueueAddress | None = None,
+        to_this_instance: bool = False,
+        **options: Unpack[ReplyOptions],
     ) -> str:
         """Send a message to where the one in hand wants its replies; see `Context.reply`."""
-        return run_now(self._reply(message, to, asked(ReplyOptions, options)))
+        given = asked(ReplyOptions, options)
+        return run_now(self._reply(message, to, given._replace(reply_to_this_instance=to_this_instance)))
+
+    def forward(self, to: str | QueueAddress) -> None:
+        """Send the message in hand to another queue as it is; see `Context.forward`."""
+        self._forward(to)
 
     def cancel(self, message_id: str) -> bool:
         """Cancel a message that this endpoint delayed; say whether it still waited. See `Context.cancel`."""

@@ -171,6 +171,8 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
     def add(self, addition: Addition, /) -> None:
         """Add a saga class: its messages are handled, and its table is created with the queues.
 
+        Its methods are given what was provided before, by name, as handlers are.
+
         Raises ConfigurationError when the endpoint is started, and in mode NONE, which has no transaction for it.
         """
         if self._running is not None:
@@ -180,7 +182,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         component = addition.component()
         self._components.append(component)
         for each in self._components:
-            each.bind(self.name, self.addresses, self._components)
+            each.bind(self.name, self.addresses, self._components, self._handlers.dependencies)
         for handling in component.handlings:
             self._handlers.add_handling(handling)
 
@@ -255,8 +257,9 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         check_endpoint_name(self.name)
         self._database, self.addresses, settings = dsn, addresses, self.settings
         for component in self._components:
-            component.bind(self.name, addresses, self._components)
-        self.address = _valid(addresses.for_endpoint(self.name))
+            component.bind(self.name, addresses, self._components, self._handlers.dependencies)
+        addresses.validate_endpoint_name(self._queue)
+        self.address = _valid(addresses.for_endpoint(self._queue))
         check_platform(settings.service_platform, addresses)
         destination_rule(settings.allowed_destinations, self.address)  # raises for what is no queue's name
         self.instance_address = self._instance_address()
@@ -384,10 +387,14 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             )
         return self._running
 
+    @property
+    def _queue(self) -> str:
+        return self.name if self.settings.queue is None else self.settings.queue
+
     def _instance_address(self) -> QueueAddress | None:
         if not self.settings.discriminator:
             return None
-        return _valid(self.addresses.for_endpoint(self.name, discriminator=self.settings.discriminator))
+        return _valid(self.addresses.for_endpoint(self._queue, discriminator=self.settings.discriminator))
 
     def sender(self, identity: Identity, subscribers: FindSubscribers) -> Sender:
         """Return what composes this endpoint's messages in the name of an identity; for tests without a database."""

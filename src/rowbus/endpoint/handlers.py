@@ -79,7 +79,7 @@ class Handlers:
         function that cannot be a handler, or needs what is not provided.
         """
         check_handler(function, CONTEXTS)
-        kind, needs = _signature(function, self.dependencies)
+        kind, needs = signature_of(function, self.dependencies)
         around = self.dependencies.around
         if around is not None:
             around.check(function)
@@ -191,7 +191,7 @@ def _qualified(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _signature(function: HandlerFunction, provided: Dependencies) -> tuple[Any, tuple[Need, ...]]:
+def signature_of(function: HandlerFunction, provided: Dependencies) -> tuple[Any, tuple[Need, ...]]:
     """Return the annotation of a handler's message (None if it has none) and what it takes beyond."""
     hints = _hints(function)
     parameters = list(inspect.signature(function).parameters.values())

@@ -66,7 +66,9 @@ class Parts(NamedTuple):
         """Who the endpoint is in this process."""
         settings = self.settings
         host_id = None if settings.host_id is None else host_digits(settings.host_id)
-        host = this_host(self.name, display_name=settings.host_display_name, host_id=host_id)
+        host = this_host(
+            self.name, machine=settings.host_name, display_name=settings.host_display_name, host_id=host_id
+        )
         return Identity(self.name, *host)
 
     @property

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rowbus.endpoint.context import Context, SyncContext
+from rowbus.endpoint.context import STOPPED, Context, SyncContext
 from rowbus.endpoint.decisions import is_control
 from rowbus.messages.headers import Header
 from rowbus.messages.message_names import MessageSubject
@@ -22,6 +22,7 @@ from rowbus.messages.return_code import RETURN_CODE, return_code_of
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.running.awaited_calls import refuse_coroutine, refuse_forgotten
 from rowbus.running.handling import handling
+from rowbus.running.telemetry.tracing import tracing
 from rowbus.running.threads import Threads
 from rowbus.running.turns import into_thread, onto_loop, without_turns
 
@@ -60,7 +61,11 @@ class Pipeline:
         subject = subject_of(delivery)
         with handling(subject):
             for handler in handlers:
+                if STOPPED in delivery.items:
+                    break
                 subject.handler = handler.name
+                if (spans := tracing()) is not None:
+                    spans.tell({"rowbus.handler": handler.name})
                 await self._handle(handler, delivery, sender or self.sender)
 
     def plan(self, delivery: Delivery) -> tuple[Handler, ...]:

@@ -16,6 +16,7 @@ from rowbus.errors.exception_facts import exc_info_of
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.mutators import changed_copy
 from rowbus.messages.timestamps import format_time_span, format_timestamp
 from rowbus.messages.tracing import with_new_trace
 from rowbus.running.handling import concerning
@@ -31,12 +32,13 @@ from rowbus.transport.recoverability.policy import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
     from rowbus.messages.message import MessageRow
+    from rowbus.messages.mutators import Mutator
     from rowbus.transport.receiving.delivery import FailedDelivery
     from rowbus.transport.recoverability.policy import Recoverability, Verdict
 
@@ -61,15 +63,20 @@ class Recovery:
         identity: Identity,
         mode: TransactionMode,
         can_delay: bool = False,
+        mutators: Sequence[Mutator] = (),
         now: Callable[[], datetime] = _now,
     ) -> None:
-        """Act for the endpoint that receives from `address`; `can_delay`: whether it can send for later."""
+        """Act for the endpoint that receives from `address`; `can_delay`: whether it can send for later.
+
+        `mutators` change the copies that it makes for error queues.
+        """
         self._policy = policy
         self._error_queue = error_queue
         self._address = address
         self._identity = identity
         self._mode = mode
         self._can_delay = can_delay and mode is not TransactionMode.NONE
+        self._mutators = mutators
         self._now = now
 
     async def on_error(self, failed: FailedDelivery) -> ErrorResult:
@@ -112,7 +119,7 @@ class Recovery:
                 identity=self._identity,
                 now=now,
             )
-        return Send(self._error_queue, copy)
+        return Send(self._error_queue, changed_copy(copy, self._mutators))
 
     def _possible(self, verdict: Verdict) -> Verdict:
         if isinstance(verdict, ImmediateRetry) and self._mode is TransactionMode.NONE:
@@ -172,7 +179,7 @@ class Recovery:
             now=attempt.now,
             data=_failure_data(failed),
         )
-        failed.delivery.send(Send(queue, copy))
+        failed.delivery.send(Send(queue, changed_copy(copy, self._mutators)))
 
 
 def _is_hopeless(failed: FailedDelivery) -> bool:

@@ -187,6 +187,7 @@ class RunningEndpoint:
             identity=self._identity,
             mode=parts.settings.transaction_mode,
             can_delay=parts.delayed_delivery is not None,
+            mutators=parts.mutators,
         )
         duplicates = None if self._inbox is None else DuplicateFilter(self._inbox)
         process = with_steps(
@@ -197,6 +198,7 @@ class RunningEndpoint:
                 self._identity,
                 queue=parts.audit_queue,
                 time_to_be_received=parts.settings.audit_time_to_be_received,
+                mutators=parts.mutators,
             ),
             saga_audit=self._saga_audit(),
             duplicates=duplicates,

@@ -158,8 +158,8 @@ def data_of(error: BaseException) -> dict[str, str]:
 
 
 def writable(text: str) -> str:
-    """Replace half surrogate pairs, which no header may hold."""
-    return str.encode(text, "utf-8", "backslashreplace").decode("utf-8")
+    """Replace half surrogate pairs, which no header may hold, and NUL: ServiceControl refuses a whole batch for one."""
+    return str.encode(text, "utf-8", "backslashreplace").decode("utf-8").replace("\0", r"\x00")
 
 
 def _entries(data: object) -> Iterator[tuple[str, str]]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import ConfigurationError
-from rowbus.messages.message_names import check_assembly
 from rowbus.running.functions import check_function
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 Classes = str | type | Callable[[type], bool]
 """Which classes: one, a module, a class or a pattern of such names (`shop.*.commands.*`), or a function that says."""
@@ -32,6 +34,7 @@ class Conventional(NamedTuple):
     kind: Kind
     name: str
     assembly: str | None
+    time_to_be_received: timedelta | None
 
 
 class Conventions(NamedTuple):
@@ -39,7 +42,8 @@ class Conventions(NamedTuple):
 
     kinds: Mapping[Kind, tuple[Classes, ...]]
     namespaces: Mapping[str, str]
-    assembly: str | None
+    assembly: str | None = None
+    time_to_be_received: timedelta | None = None
 
     def of(self, kind: type) -> Conventional | None:
         """Return what a class is, None if they say nothing of it; raises ConfigurationError for two answers."""
@@ -49,7 +53,9 @@ class Conventions(NamedTuple):
             raise ConfigurationError(
                 f"{_full_name(kind)} is {kinds} by convention: a message is one of them."
             )
-        return Conventional(found[0], self._name(kind), self.assembly) if found else None
+        if not found:
+            return None
+        return Conventional(found[0], self._name(kind), self.assembly, self.time_to_be_received)
 
     def _name(self, kind: type) -> str:
         module = kind.__module__
@@ -66,7 +72,6 @@ def conventions(
     events: Classes | Sequence[Classes],
     messages: Classes | Sequence[Classes],
     namespaces: Mapping[str, str],
-    assembly: str | None = None,
 ) -> Conventions:
     """Return conventions as a user gives them; raises ConfigurationError for what says nothing of any class."""
     kinds = {
@@ -79,9 +84,7 @@ def conventions(
     for namespace in (*namespaces, *namespaces.values()):
         if not namespace or not namespace.isprintable() or any(one in namespace for one in ";, "):
             raise ConfigurationError(f"{namespace!r} is neither a module nor a namespace.")
-    if assembly is not None:
-        check_assembly(assembly)
-    return Conventions(kinds, dict(namespaces), assembly)
+    return Conventions(kinds, dict(namespaces))
 
 
 def _several(classes: Classes | Sequence[Classes]) -> tuple[Classes, ...]:

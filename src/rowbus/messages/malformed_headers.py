@@ -1,9 +1,9 @@
-"""Headers of a message that its error and audit copies cannot have as they are: ServiceControl could not import them.
+r"""Headers of a message that its error and audit copies cannot have as they are: ServiceControl could not import them.
 
 A message with a TimeSent of any form is handled here all the same; but its copy would stay among ServiceControl's
 failed imports (docs/wire-format.md#malformed-headers).
 
-Invariant: pure; nothing is lost: a header that cannot stay is kept under another name.
+Invariant: pure; nothing is lost: a header that cannot stay is kept under another name, NUL as `\x00`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
+from uuid import NAMESPACE_OID, uuid5
 
 from rowbus.errors import InvalidTimestampError
+from rowbus.errors.exception_facts import writable
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import is_well_formed_timestamp, parse_timestamp
 
@@ -23,6 +25,7 @@ MALFORMED_PREFIX: Final = "Rowbus.Malformed."
 """Begins the name under which a copy keeps a header that it cannot have as it is."""
 
 LONGEST_ID: Final = 200  # characters; the tables of .NET's persisters hold no longer ids
+LONGEST_NAME: Final = 450  # characters of an endpoint's name in ServiceControl's store
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # As .NET reads a GUID: 32 digits, or with dashes, and then perhaps in braces or parentheses.
 _GUID: Final = re.compile(
@@ -31,13 +34,21 @@ _GUID: Final = re.compile(
 
 
 def without_malformed(headers: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return the headers for a copy: those that ServiceControl cannot read are called `Rowbus.Malformed.<name>`."""
+    """Return the headers for a copy: those that ServiceControl cannot read are called `Rowbus.Malformed.<name>`.
+
+    An id in place of the message's is made of it, the same in each copy; NUL is written as exceptions' texts have it.
+    """
     malformed = _malformed_in(headers)
-    if not malformed:
-        return dict(headers)
-    return {
-        f"{MALFORMED_PREFIX}{name}" if name in malformed else name: value for name, value in headers.items()
-    }
+    copied = (
+        {f"{MALFORMED_PREFIX}{name}" if name in malformed else name: value for name, value in headers.items()}
+        if malformed
+        else dict(headers)
+    )
+    if Header.MESSAGE_ID in malformed:
+        copied[Header.MESSAGE_ID] = str(uuid5(NAMESPACE_OID, headers[Header.MESSAGE_ID] or ""))
+    if any("\0" in f"{name}{value}" for name, value in copied.items()):
+        return {writable(name): None if value is None else writable(value) for name, value in copied.items()}
+    return copied
 
 
 def _malformed_in(headers: Mapping[str, str | None]) -> list[str]:
@@ -65,6 +76,20 @@ def _is_id(text: str) -> bool:
     return 0 < len(text) <= LONGEST_ID and (text.isprintable() or _CONTROL.search(text) is None)
 
 
+def _is_name(text: str) -> bool:
+    return len(text) <= LONGEST_NAME and (text.isprintable() or _CONTROL.search(text) is None)
+
+
+def _are_sagas(text: str) -> bool:
+    """Say whether text is like `Shop.OrderSaga:<guid>;…`."""
+    return all(_is_guid(part.rpartition(":")[2]) and ":" in part for part in text.split(";"))
+
+
+def _are_changes(text: str) -> bool:
+    """Say whether text is like `<guid>:Updated;…`."""
+    return all(_is_guid(part.partition(":")[0]) and ":" in part for part in text.split(";"))
+
+
 @lru_cache(maxsize=256)  # the hosts of a system are few
 def _is_guid(text: str) -> bool:
     return _GUID.fullmatch(text) is not None
@@ -76,6 +101,11 @@ _CHECKS: Final[dict[str, Callable[[str], bool]]] = {
     Header.RETRIES_TIMESTAMP: _is_time,
     Header.PROCESSING_STARTED: _is_time,
     Header.PROCESSING_ENDED: _is_time,
+    Header.MESSAGE_ID: _is_id,
+    Header.ORIGINATING_ENDPOINT: _is_name,
+    Header.ORIGINATING_MACHINE: _is_name,
+    Header.INVOKED_SAGAS: _are_sagas,
+    Header.SAGA_STATE_CHANGE: _are_changes,
     Header.CORRELATION_ID: _is_id,
     Header.CONVERSATION_ID: _is_id,
     Header.PREVIOUS_CONVERSATION_ID: _is_id,

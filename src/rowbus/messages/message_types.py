@@ -9,6 +9,7 @@ Invariant: a body is data; nothing that executes is ever read from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -24,7 +25,7 @@ from rowbus.messages.bodies.serializer import Read, Serializer, Serializers
 from rowbus.messages.bodies.shape import Convention, checked_convention
 from rowbus.messages.conventions import Classes, Conventional, Conventions, Kind, conventions
 from rowbus.messages.dispatch import AppendedEvent
-from rowbus.messages.message_names import declare_assembly
+from rowbus.messages.message_names import check_assembly, declare_assembly
 from rowbus.messages.outgoing import Content
 from rowbus.messages.return_code import RETURN_CODE, ReturnCode
 from rowbus.running.bounded import LONGEST_REMEMBERED, MOST, Bounded
@@ -61,14 +62,17 @@ def command(
     parents: tuple[str, ...] = (),
     rename: Convention | None = None,
     assembly: str | None = None,
+    time_to_be_received: timedelta | None = None,
 ) -> Callable[[T], T]:
     """Declare a class to be a command: sent to one endpoint. `name` is its name on the wire (a .NET FullName).
 
     `rename` says what its fields are called in a body, and those of the classes within: "pascal" (`OrderId`, as .NET
     does) or "camel"; None: as the serializer says, by default as in Python. `assembly` is the .NET assembly that the
-    name is written with, `Shop.Messages` or `Shop.Messages, Version=1.2.0.0`: ServicePulse shows both. Raises
-    ConfigurationError for a name that cannot be one.
+    name is written with, `Shop.Messages` or `Shop.Messages, Version=1.2.0.0`: ServicePulse shows both. With
+    `time_to_be_received` each message of the type that is not received within it is consumed unhandled, unless the send
+    says otherwise. Raises ConfigurationError for a name that cannot be one.
     """
+    declare_lifetime(name, time_to_be_received)
     return _declare(name, parents, Kind.COMMAND, rename, assembly)
 
 
@@ -78,11 +82,13 @@ def event(
     parents: tuple[str, ...] | None = None,
     rename: Convention | None = None,
     assembly: str | None = None,
+    time_to_be_received: timedelta | None = None,
 ) -> Callable[[T], T]:
     """Declare a class to be an event: published to many.
 
     `parents` are wire names that subscribers may know it by; None: those of its bases that are events.
     """
+    declare_lifetime(name, time_to_be_received)
     return _declare(name, parents, Kind.EVENT, rename, assembly)
 
 
@@ -92,9 +98,32 @@ def message(
     parents: tuple[str, ...] = (),
     rename: Convention | None = None,
     assembly: str | None = None,
+    time_to_be_received: timedelta | None = None,
 ) -> Callable[[T], T]:
     """Declare a class to be a plain message, such as a reply."""
+    declare_lifetime(name, time_to_be_received)
     return _declare(name, parents, Kind.MESSAGE, rename, assembly)
+
+
+_lifetimes: dict[str, timedelta] = {}  # of the types declared in this process, by their wire names
+
+
+def declare_lifetime(name: str, lifetime: timedelta | None) -> None:
+    """Have messages of a type live so long until they are received; raises ConfigurationError for no time at all."""
+    check_lifetime(lifetime)
+    if lifetime is not None:
+        _lifetimes[name] = lifetime
+
+
+def check_lifetime(lifetime: timedelta | None) -> None:
+    """Raise ConfigurationError for a time to be received that is none."""
+    if lifetime is not None and lifetime <= timedelta():
+        raise ConfigurationError(f"time_to_be_received is {lifetime}; it must be more than nothing.")
+
+
+def lifetime_of(types: Sequence[str]) -> timedelta | None:
+    """Return how long a message lives until it is received, as its most concrete type was declared; None: for ever."""
+    return _lifetimes.get(types[0]) if _lifetimes and types else None
 
 
 def _check_is_text(name: object, kind: Kind) -> None:
@@ -147,6 +176,7 @@ def declare(
     messages: Classes | Sequence[Classes] = (),
     namespaces: Mapping[str, str] = MappingProxyType({}),
     assembly: str | None = None,
+    time_to_be_received: timedelta | None = None,
 ) -> None:
     """Declare classes by convention, instead of by `command`, `event` and `message`, for all of the process.
 
@@ -154,12 +184,17 @@ def declare(
     module, as a pattern of such names (`shop.*.commands.*`), or as a function that takes a class and says. `namespaces`
     says of modules, and of those within them, which .NET namespace their classes are in: `{"shop.messages":
     "Shop.Messages"}`; the innermost module counts, and a class in no such module goes by its Python name. Bases that
-    are messages too are the parents. `assembly` is the .NET assembly of all of them, as in `command`. Where several
-    calls say something of a class, the first counts; a class with a decorator is what that says. To be called before
-    the classes are used: raises ConfigurationError for a class that already goes by another name, as using one raises
-    it that is two things at once.
+    are messages too are the parents. `assembly` and `time_to_be_received` are those of all of them, as in `command`.
+    Where several calls say something of a class, the first counts; a class with a decorator is what that says. To be
+    called before the classes are used: raises ConfigurationError for a class that already goes by another name, as
+    using one raises it that is two things at once.
     """
-    more = conventions(commands, events, messages, namespaces, assembly)
+    if assembly is not None:
+        check_assembly(assembly)
+    check_lifetime(time_to_be_received)
+    more = conventions(commands, events, messages, namespaces)._replace(
+        assembly=assembly, time_to_be_received=time_to_be_received
+    )
     for kind in _by_own_name:
         if more.of(kind) is not None:
             raise ConfigurationError(
@@ -205,6 +240,7 @@ def declared_contract(kind: type) -> Contract | None:
         return contract
     if found.assembly is not None:
         declare_assembly(found.name, found.assembly)
+    declare_lifetime(found.name, found.time_to_be_received)
     parents = tuple(dict.fromkeys(name for base in kind.__mro__[1:] for name in _names_of_base(base)))
     if parents:
         _parents[found.name] = parents

@@ -1,7 +1,7 @@
 """Mutators: what changes messages on their way to the wire, and off it: encryption, compression, signatures.
 
-Invariant: only what leaves and what handlers are given is changed; copies of a message (a retry, the error queue, the
-audit queue) have its body as it came.
+Invariant: copies of a message have its body as it came: a retry always, those for the error queue and the audit queue
+unless a mutator changes copies.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Mutator:
-    """Changes bodies and headers as they go on the wire and come off it; derive from it, and override one or both.
+    """Changes bodies and headers as they go on the wire and come off it; derive from it, and override some.
 
     One object serves all messages, also in threads: it must not keep anything of a message.
     """
@@ -38,6 +38,16 @@ class Mutator:
         """Return the body of a message that was received, as the steps and handlers are given it.
 
         `headers` are the message's, a copy for the handlers, free to change. What this raises fails the attempt.
+        """
+        _ = headers
+        return body
+
+    def copied(self, headers: dict[str, str | None], body: bytes) -> bytes:
+        """Return the body of a copy that an endpoint makes for its error queue or its audit queue.
+
+        `headers` are the copy's, those about the failure or the processing among them, free to change. To keep personal
+        data out of there; a message that is retried from there is as the copy is. What this raises in an audit copy
+        fails the attempt; in the copy of a failure it is as if the policy had raised it: the message stays.
         """
         _ = headers
         return body
@@ -97,6 +107,17 @@ def take_off(headers: dict[str, str | None], body: bytes, mutators: Sequence[Mut
     return body
 
 
+def changed_copy(message: OutgoingMessage, mutators: Sequence[Mutator]) -> OutgoingMessage:
+    """Return a copy for the error queue or the audit queue, changed by the mutators in their order."""
+    if not mutators:
+        return message
+    headers, body = dict(message.headers), message.body
+    for mutator in mutators:
+        body = _checked(mutator, mutator.copied(headers, body))
+    encode_headers({name: headers[name] for name in headers if headers[name] != message.headers.get(name)})
+    return message._replace(headers=headers, body=body)
+
+
 def with_changes(
     received: Mapping[str, str | None],
     before: Mapping[str, str | None],
@@ -119,7 +140,7 @@ def checked_mutator(mutator: object) -> Mutator:
     """Return a mutator as it is; raises ConfigurationError for what is none, and for methods that are `async def`s."""
     if not isinstance(mutator, Mutator):
         raise ConfigurationError(f"{mutator!r} is no mutator: give an object of a class of rowbus.Mutator.")
-    for verb in (mutator.outgoing, mutator.incoming):
+    for verb in (mutator.outgoing, mutator.incoming, mutator.copied):
         check_function(verb, "The mutator's method", "headers", "body")
     check_function(mutator.blocks, "The mutator's method", "headers")
     return mutator

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError
-from rowbus.errors.exception_facts import text_of
+from rowbus.errors.exception_facts import text_of, writable
 from rowbus.platform.reports import CheckResult
-from rowbus.running.backoff import jittered
+from rowbus.running.backoff import doubling, jittered
 from rowbus.running.functions import can_be_called, described, is_async
 from rowbus.running.scope import Scope
 from rowbus.running.service import Service
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rowbus.platform.reports import Reporter
 
 LIFETIMES: Final = 4  # periods that a result is worth receiving, as in .NET
+LONGEST_WAIT: Final = 60.0  # seconds between two tries to report
 SHORTEST: Final = timedelta(milliseconds=100)
 
 
@@ -53,7 +54,7 @@ class Check(NamedTuple):
         (found,) = answers
         if found is not None and not isinstance(found, str):
             found = f"The check returned {found!r}; it must return None, or a text that says what is wrong."
-        return CheckResult(self.name, self.category, found)
+        return CheckResult(self.name, self.category, None if found is None else writable(found))
 
     async def _call(self) -> object:
         found = self.function() if is_async(self.function) else await run_in_thread(self.function)
@@ -87,14 +88,23 @@ class CheckService(Service):
         self._outbox = outbox
         self._reporter = reporter
         self._check = check
+        self._found: tuple[CheckResult, datetime] | None = None
+        self._unsent = 0
 
     async def work(self) -> None:
-        """Call the check, report it, and wait for the next time."""
+        """Call the check, report it, and wait for the next time; what could not be reported is not found out anew."""
         check = self._check
-        result = await check.result(self.is_cut_off)
-        await self._outbox.send([self._reporter.check_result(result, datetime.now(UTC), check.time_to_live)])
+        if self._found is None:
+            self._found = await check.result(self.is_cut_off), datetime.now(UTC)
+        await self._outbox.send([self._reporter.check_result(*self._found, check.time_to_live)])
+        self._found, self._unsent = None, 0
         self._outages.succeeded()
         if check.every is None:
             await self._stopping.wait()
         else:
             await self.pause(jittered(check.every.total_seconds(), random.random))
+
+    async def _failed(self, error: Exception) -> None:
+        self._unsent += 1
+        await super()._failed(error)
+        await self.pause(doubling(self._unsent, first=1.0, most=LONGEST_WAIT))

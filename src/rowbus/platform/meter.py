@@ -78,6 +78,11 @@ class Meter:
 
         return counted
 
+    @property
+    def has_measured(self) -> bool:
+        """Whether there is what nobody took yet."""
+        return bool(self._processed) or any(self._found.values())
+
     async def take(self) -> dict[str, list[Entry]]:
         """Return what was measured since the last time, by kind."""
         for _ in range(0, len(self._processed), AT_ONCE):

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from rowbus.errors import RowbusError
 from rowbus.messages.dispatch import Send
 from rowbus.platform.forms import is_countable
 from rowbus.running.critical import Alarm, ReportedBreaker
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.dispatcher import Dispatcher
 
 logger = logging.getLogger("rowbus.platform")
+
+
+LAST_WAIT: Final = 5.0
+"""Seconds that an endpoint which stops waits for its last measurements to be sent."""
 
 
 class Outbox:
@@ -95,6 +100,20 @@ class Metrics(Periodic):
         if not self._is_counted:
             logger.info(
                 "ServicePulse does not show the length of %s: one of its names would need quotes", address
+            )
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """End, then send what was measured since the last time: to be called when nothing is measured any more."""
+        was_started = self._task is not None
+        await super().stop(timeout)
+        if not was_started or not self._meter.has_measured:
+            return
+        try:
+            async with asyncio.timeout(LAST_WAIT):
+                await self.do()
+        except (RowbusError, TimeoutError) as error:
+            logger.warning(
+                "The last measurements are lost: %s", str(error) or f"not sent within {LAST_WAIT} s"
             )
 
     async def do(self) -> None:

@@ -37,13 +37,19 @@ def this_process() -> Process:
     return Process(os.getpid(), user, os.path.realpath(sys.argv[0] or sys.executable))
 
 
-def this_host(endpoint: str = "", *, display_name: str | None = None, host_id: str | None = None) -> Host:
+def this_host(
+    endpoint: str = "",
+    *,
+    machine: str | None = None,
+    display_name: str | None = None,
+    host_id: str | None = None,
+) -> Host:
     """Return the facts about this process, or about one endpoint in it.
 
     The id is the one given, 32 digits. None given, it is made of the endpoint and the display name given, so that it is
-    the same wherever the endpoint runs; without that name, of endpoint, machine and program.
+    the same wherever the endpoint runs; without that name, of endpoint, machine (None: as it is called) and program.
     """
-    machine = socket.gethostname()
+    machine = machine or socket.gethostname()
     place = display_name or f"{machine}{os.path.realpath(sys.argv[0] or sys.executable)}"
     made = hashlib.md5(f"{place}{endpoint}".encode(), usedforsecurity=False).hexdigest()
     return Host(machine, made if host_id is None else host_id, display_name or machine)

@@ -6,9 +6,11 @@ Invariant: what its handlers are is settled when it is added; which table it has
 from __future__ import annotations
 
 from functools import partial
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from rowbus.endpoint.component import Handling
+from rowbus.endpoint.handlers import signature_of
 from rowbus.errors import ConfigurationError
 from rowbus.sagas.found_by import check_found_by
 from rowbus.sagas.history.table import history_address, history_table
@@ -19,13 +21,16 @@ from rowbus.sagas.table import saga_address, saga_table
 from rowbus.transport.queues.records.table import OwnTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rowbus.database.sessions import AsyncSession
     from rowbus.endpoint.component import Component
     from rowbus.endpoint.context import Context
+    from rowbus.endpoint.dependencies import Dependencies, Need
     from rowbus.messages.addresses import Addresses
+    from rowbus.sagas.definition import Rule
     from rowbus.sagas.history.table import HistoryTable
+    from rowbus.sagas.invocation import Method
     from rowbus.sagas.saga import Saga
     from rowbus.sagas.store import SagaStore
     from rowbus.sagas.table import SagaTable
@@ -46,6 +51,8 @@ class SagaComponent:
         self._saga = saga
         self._table: SagaTable | None = None
         self._history: HistoryTable | None = None
+        self._provided: Dependencies | None = None
+        self._needs: dict[Callable[..., Any], tuple[Need, ...]] = {}
         self._store = store or self._database_store
         self.names: set[str] = {saga.definition.full_name}
         """The types of the endpoint's sagas, this one among them."""
@@ -57,15 +64,19 @@ class SagaComponent:
         return [
             Handling(
                 kind,
-                Invocation(self._saga, rules, self._store, self.names),
+                Invocation(self._saga, rules, self._store, self.names, self._bound),
                 rules.name,
             )
             for kind, rules in definition.rules.items()
         ]
 
-    def bind(self, endpoint: str, addresses: Addresses, beside: Sequence[Component]) -> None:
-        """Learn where the endpoint has its tables, and which sagas it has beside this one."""
-        self._table = self._bound(endpoint, addresses)
+    def bind(
+        self, endpoint: str, addresses: Addresses, beside: Sequence[Component], provided: Dependencies
+    ) -> None:
+        """Learn where the endpoint has its tables, which sagas it has beside this one, and what it provides."""
+        self._provided = provided
+        self._needs = dict(self._needed(provided))
+        self._table = self._table_of(endpoint, addresses)
         self._table.address.validate()
         if self._saga.definition.keeping.needs_table:
             self._history = history_table(
@@ -74,7 +85,26 @@ class SagaComponent:
             self._history.address.validate()
         self.names.update(*(other.names for other in beside if isinstance(other, SagaComponent)))
 
-    def _bound(self, endpoint: str, addresses: Addresses) -> SagaTable:
+    def _needed(self, provided: Dependencies) -> Iterator[tuple[Callable[..., Any], tuple[Need, ...]]]:
+        """Give what methods need; raises ConfigurationError for what is not provided."""
+        definition = self._saga.definition
+        rules = [rule for each in definition.rules.values() for rule in each if rule is not None]
+        for rule in (*rules, *filter(None, [definition.not_found])):
+            if rule.is_given_more:
+                _, needs = signature_of(MethodType(rule.method, self._saga), provided)
+                for need in needs:
+                    if not need.is_context:
+                        provided.require(rule.method, need)
+                yield rule.method, needs
+
+    def _bound(self, rule: Rule, saga: Saga[Any]) -> Method:
+        """Return a method of a saga as it is called: with what it needs, with the context, or without."""
+        method: Method = MethodType(rule.method, saga)
+        if rule.is_given_more and self._provided is not None:
+            return self._provided.bind(method, self._needs[rule.method])
+        return method if rule.takes_context else lambda message, _context: rule.method(saga, message)
+
+    def _table_of(self, endpoint: str, addresses: Addresses) -> SagaTable:
         name, shared = self._saga.definition.short_name, self._saga.definition.shared
         if shared is None:
             return saga_table(saga_address(endpoint, name, addresses))

@@ -14,6 +14,7 @@ from rowbus.messages.headers import Header
 from rowbus.sagas.timeouts import Timeouts
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from rowbus.sagas.store import SagaStore
@@ -99,7 +100,9 @@ class SagaContext(Context):
             if not self._delivery.withdraw(timeout.id):
                 self._store.cancel(timeout)
 
-    async def reply_to_originator(self, message: object, *, type: str | None = None) -> str:
+    async def reply_to_originator(
+        self, message: object, *, type: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> str:
         """Reply to the message that began this saga, and return the reply's id.
 
         Raises HandlerError when its sender takes no replies, and what `reply` raises.
@@ -109,5 +112,9 @@ class SagaContext(Context):
                 f"Saga {self._row.id} cannot reply: the message that began it has no {Header.REPLY_TO_ADDRESS}."
             )
         return await self.reply(
-            message, type=type, to=self._row.originator, correlation_id=self._row.original_message_id
+            message,
+            type=type,
+            headers=headers,
+            to=self._row.originator,
+            correlation_id=self._row.original_message_id,
         )

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_type_hints
 
+from rowbus.endpoint.context import MessageContext
 from rowbus.errors import ConfigurationError
 from rowbus.messages.message_types import contract_of
 from rowbus.running.functions import takes_context
@@ -29,6 +31,8 @@ Layout = Literal["rowbus", "nservicebus"]
 
 MARK: Final = "__rowbus_saga_rules__"
 """Attribute of a method: what it is for."""
+
+_REST: Final = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
 
 UPGRADE: Final = "__rowbus_saga_upgrade__"
 """Attribute of a function: from which version to which it leads."""
@@ -54,6 +58,8 @@ class Rule(NamedTuple):
     by: Callable[[Any], object] | str | None
     method: Callable[..., Any]
     takes_context: bool = False
+    is_given_more: bool = False
+    """Whether the method takes what an endpoint provides, all by name."""
 
     @property
     def name(self) -> str:
@@ -157,10 +163,26 @@ def checked(saga: type, rule: Rule) -> Rule:
     called = f"{saga.__name__}.{rule.method.__name__}"
     if not inspect.iscoroutinefunction(rule.method):
         raise ConfigurationError(f"{called} must be an `async def`: a saga's methods run on the event loop.")
-    with_context = takes_context(rule.method, "self", "message")
+    more = _takes_more(rule.method)
+    with_context = not more and takes_context(rule.method, "self", "message")
     if not isinstance(rule.kind, type):  # pyright: ignore[reportUnnecessaryIsInstance] - not all check types
         raise ConfigurationError(f"{called}: {rule.kind!r} is not a message class.")
-    return rule._replace(takes_context=with_context)
+    return rule._replace(takes_context=with_context, is_given_more=more)
+
+
+def _takes_more(method: Callable[..., Any]) -> bool:
+    """Say whether a method needs more than the message and a context, and says of what type that is."""
+    hints: dict[str, Any] = {}
+    with suppress(NameError):  # of a type that is imported for checkers alone
+        hints = get_type_hints(method)
+    beyond = list(inspect.signature(method).parameters.values())[2:]
+    needed = [one.name for one in beyond if one.default is one.empty and one.kind not in _REST]
+    more = [name for name in needed if name != "context" and not _is_context(hints.get(name))]
+    return bool(more) and all(name in hints for name in more)
+
+
+def _is_context(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, MessageContext)
 
 
 def _marks(saga: type) -> Iterator[Rule]:

@@ -7,6 +7,7 @@ nothing is written or sent here.
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -15,6 +16,7 @@ import msgspec
 from rowbus.errors import SagaCorrelationError
 from rowbus.messages.headers import Header
 from rowbus.messages.state_change import STATE_CHANGES, StateChange
+from rowbus.running.telemetry.tracing import tracing
 from rowbus.sagas.context import SagaContext
 from rowbus.sagas.decisions import (
     Search,
@@ -32,7 +34,7 @@ from rowbus.sagas.row_state import read_state, written_state
 from rowbus.sagas.table import Beginning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from rowbus.endpoint.context import Context
     from rowbus.sagas.decisions import By
@@ -88,6 +90,10 @@ class Note:
         return msgspec.json.encode(told).decode()
 
 
+Method = Callable[[object, "Context"], Awaitable[None]]
+"""What is called of a saga for a message."""
+
+
 class Call(NamedTuple):
     """A message in hand: the method for it, its context, and where its saga's row is."""
 
@@ -106,13 +112,18 @@ class Invocation:
         rules: Rules,
         store: Callable[[Context], SagaStore],
         known: Collection[str],
+        bound: Callable[[Rule, Saga[Any]], Method],
     ) -> None:
-        """Call these methods; rows are in `store`, `known` are the types of the endpoint's sagas."""
+        """Call these methods; rows are in `store`, `known` are the types of the endpoint's sagas.
+
+        `bound` makes of a rule and a saga what is called with a message and a context.
+        """
         self._saga = saga
         self._definition: Definition = saga.definition
         self._rules = rules
         self._store = store
         self._known = known
+        self._bound = bound
 
     async def __call__(self, message: object, context: Context) -> None:
         """Handle a message in its transaction; raises what finding the saga, or its method, raises."""
@@ -184,12 +195,14 @@ class Invocation:
     async def _handle(self, call: Call, row: SagaRow, value: object) -> None:
         rule, message, context, store = call
         definition = self._definition
+        if (spans := tracing()) is not None:
+            spans.tell({"rowbus.saga.type": definition.full_name, "rowbus.saga.id": row.id})
         saga = self._saga()
         saga.state = self._state(row, value)
         before = self._correlated(saga)
         inner = SagaContext(context, row, definition.name, store)
         note = Note(inner._delivery, definition.full_name, row)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its attempt
-        await (rule.method(saga, message, inner) if rule.takes_context else rule.method(saga, message))
+        await self._bound(rule, saga)(message, inner)
         note.end(lambda: definition.form.write(saga.state), is_completed=inner.is_completed)
         if not inner.is_completed:
             self._refuse_change(before, saga)
@@ -230,10 +243,7 @@ class Invocation:
                 ", which has completed before this timeout" if rule.role is Role.TIMEOUT else "",
             )
             return
-        saga = self._saga()
-        await (
-            missing.method(saga, message, context) if missing.takes_context else missing.method(saga, message)
-        )
+        await self._bound(missing, self._saga())(message, context)
 
 
 def _transition(row: SagaRow, context: Context, state: str, *, is_completed: bool) -> Transition:

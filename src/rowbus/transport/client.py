@@ -79,6 +79,7 @@ class ConnectionVerbs(Verbs):
     async def _send_many(self, destination: Destination, messages: Iterable[object], options: Options) -> int:
         _refuse(immediate=options.immediate)
         address, counted = self._composer.address(destination), CountedMessages()
+        messages, options = self._composer.lasting(messages, options)
         bulk = self._inserts.bulk(address, options.due, options.time_to_be_received)
         session = await self._session()
         if self._create_missing:

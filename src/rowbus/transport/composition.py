@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError
@@ -20,7 +21,7 @@ from rowbus.messages.bodies.serializer import check_serializer
 from rowbus.messages.dispatch import DelayedSend, Multicast, Send
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.identity import Identity
-from rowbus.messages.message_types import DEFAULT, refuse_misuse, serialize
+from rowbus.messages.message_types import DEFAULT, declared_contract, lifetime_of, refuse_misuse, serialize
 from rowbus.messages.mutators import KeepingMutator, put_on
 from rowbus.messages.outgoing import NO_OPTIONS, Content, HeaderText, compose
 from rowbus.messages.return_code import ReturnCode, answer_of
@@ -34,6 +35,7 @@ from rowbus.transport.delayed.policy import marked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import timedelta
 
     from rowbus.database.statements import Statement
     from rowbus.messages.addresses import Addresses
@@ -168,6 +170,20 @@ class Composer:
                 text = shared[key] = HeaderText(first if forward_to is None else marked(first, forward_to))
             yield text.with_id(message_id), content.body
 
+    def lasting(self, messages: Iterable[object], options: Options) -> tuple[Iterable[object], Options]:
+        """Return messages that are copied together with the time to be received that all of them were declared with.
+
+        Raises ConfigurationError, when they are copied, for one with another.
+        """
+        rest = iter(messages)
+        first = list(islice(rest, 1))
+        if options.time_to_be_received is not None or not first:
+            return chain(first, rest), options
+        lifetime = _lifetime(first[0], options)
+        return _of_one_lifetime(chain(first, rest), lifetime, options), options._replace(
+            time_to_be_received=lifetime
+        )
+
     def _sent(self, message: object, type: MessageType) -> Content:
         if type is None:
             refuse_misuse(message, "Send")
@@ -190,6 +206,8 @@ class Composer:
             measured.sent.add(self._counted_under(content))
         if self.headers:
             options = options._replace(headers={**self.headers, **(options.headers or {})})
+        if options.time_to_be_received is None and (lifetime := lifetime_of(content.types)) is not None:
+            options = options._replace(time_to_be_received=lifetime)
         message = compose(
             content,
             intent=intent,
@@ -214,6 +232,26 @@ class Composer:
         """Return under which endpoint and type a message is counted."""
         identity = self.origin.identity
         return ("" if identity is None else identity.endpoint, next(iter(content.types), ""))
+
+
+def _lifetime(message: object, options: Options) -> timedelta | None:
+    if isinstance(options.type, str):
+        return lifetime_of((options.type,))
+    kind: type = type(message)
+    contract = declared_contract(kind)
+    return None if contract is None else lifetime_of(contract.types)
+
+
+def _of_one_lifetime(
+    messages: Iterable[object], lifetime: timedelta | None, options: Options
+) -> Iterator[object]:
+    for message in messages:
+        if _lifetime(message, options) != lifetime:
+            raise ConfigurationError(
+                f"{type(message).__name__} was declared with another time_to_be_received than the first message: send "
+                "them apart, or give send_many the time."
+            )
+        yield message
 
 
 class Batch(NamedTuple):

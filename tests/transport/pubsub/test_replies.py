@@ -136,6 +136,23 @@ async def test_what_fails_in_an_instances_queue_is_said_to_have_failed_there(end
     assert row.headers[Header.FAILED_QUEUE] == str(endpoints.queue("Web.1"))
 
 
+async def test_a_reply_may_have_what_answers_it_come_to_this_instance(endpoints: Endpoints) -> None:
+    web, sales = endpoints.make("Web"), endpoints.make("Sales", discriminator="1")
+    answers: asyncio.Queue[rowbus.QueueAddress | None] = asyncio.Queue()
+
+    @sales.handler
+    async def place(order: PlaceOrder, context: rowbus.Context) -> None:
+        await context.reply(OrderAccepted(order.order_id), to_this_instance=True)
+
+    @web.handler
+    async def accepted(message: OrderAccepted, context: rowbus.Context) -> None:
+        answers.put_nowait(context.reply_to)
+
+    async with web, sales:
+        await web.send("Sales", PlaceOrder("1"))
+        assert str(await within(answers.get())) == str(endpoints.queue("Sales.1"))
+
+
 async def test_an_instance_is_sent_to_by_its_address(endpoints: Endpoints) -> None:
     instances = [endpoints.make("Web", discriminator=name) for name in ("1", "2")]
     replies = [noting(instance) for instance in instances]

@@ -3,8 +3,8 @@
 Invariants: both leave as the handlers' own sends do, so under the transaction mode, and not at all when the attempt
 fails. What handlers do to the headers shows in the audit copy, as in .NET, and not in who is acknowledged. The audit
 copy has the body as it was received and every header it is given (one that ServiceControl could not read, under another
-name), and never expires by the message's own time to be received; what is added are facts about the processing
-(docs/wire-format.md#audit).
+name), unless a mutator changes it, and never expires by the message's own time to be received; what is added are facts
+about the processing (docs/wire-format.md#audit).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header
 from rowbus.messages.malformed_headers import without_malformed
 from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.mutators import changed_copy
 from rowbus.messages.outgoing import COMPATIBLE_VERSION
 from rowbus.messages.state_change import AUDITED_WITH
 from rowbus.messages.timestamps import format_timestamp
@@ -25,11 +26,12 @@ from rowbus.messages.uuids import new_message_id
 from rowbus.running.turns import onto_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import timedelta
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
+    from rowbus.messages.mutators import Mutator
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
 
 
@@ -106,8 +108,13 @@ class Audit:
         *,
         queue: QueueAddress | None,
         time_to_be_received: timedelta | None,
+        mutators: Sequence[Mutator] = (),
     ) -> None:
-        """Send copies to `queue` (None: no copies), and acknowledgements to the queue that a message names for them."""
+        """Send copies to `queue` (None: no copies), and acknowledgements to the queue that a message names for them.
+
+        `mutators` change the copies.
+        """
+        self._mutators = mutators
         self._identity = identity
         self._queue = queue
         self._time_to_be_received = time_to_be_received
@@ -136,7 +143,8 @@ class Audit:
             delivery.send(acknowledgement)
         if self._queue is not None and DUPLICATE not in delivery.items:
             left = _as_left(delivery, received)
-            delivery.send(Send(self._queue, self._copy(left, delivery, started, ended)))
+            copy = changed_copy(self._copy(left, delivery, started, ended), self._mutators)
+            delivery.send(Send(self._queue, copy))
 
     def _copy(
         self, headers: dict[str, str | None], delivery: Delivery, started: datetime, ended: datetime

@@ -10,6 +10,7 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import InvalidTimestampError
+from rowbus.errors.exception_facts import type_name
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
 from rowbus.messages.message_names import first_type
@@ -78,8 +79,10 @@ class Observation:
             started = perf_counter()
             try:
                 await proceed(delivery)
-            except BaseException:
-                failed((self._endpoint, first_type(delivery.headers.get(_TYPES))))
+            except BaseException as error:
+                kind = first_type(delivery.headers.get(_TYPES))
+                failed((self._endpoint, kind))
+                measured.failing.observer((self._endpoint, kind, type_name(error)))(perf_counter() - started)
                 raise
             finally:
                 in_hand[endpoint] -= 1

@@ -44,6 +44,11 @@ class Instruments:
         self.processing = Histogram(
             "rowbus_processing_seconds", "How long the handlers of a message took.", message
         )
+        self.failing = Histogram(
+            "rowbus_failed_attempt_seconds",
+            "How long attempts took that failed, by the type of the error.",
+            (*message, "error"),
+        )
         self.critical = Histogram(
             "rowbus_critical_time_seconds",
             "From when a message was sent, or was due, to the end of its handling.",

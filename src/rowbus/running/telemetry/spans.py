@@ -58,15 +58,16 @@ class Current:
     again, since the round trip to the server came in between.
     """
 
-    __slots__ = ("_span", "_token")
+    __slots__ = ("_context", "_span", "_token")
 
-    def __init__(self, span: Span) -> None:
-        """Take a span that has begun."""
+    def __init__(self, span: Span, context: Context | None = None) -> None:
+        """Take a span that has begun, and what is current beside it; None: as it is."""
         self._span = span
+        self._context = context
 
     def __enter__(self) -> Span:
         """Make it the current one."""
-        self._token = attach(trace.set_span_in_context(self._span))
+        self._token = attach(trace.set_span_in_context(self._span, self._context))
         return self._span
 
     def __exit__(
@@ -124,7 +125,13 @@ class Spans:
         span = self._tracer.start_span(name, context, _CONSUMER, always, links)
         if span.is_recording():
             span.set_attributes(attributes())
-        return Current(span)
+        return Current(span, _with_baggage(carrier.get(_BAGGAGE)))
+
+    def tell(self, attributes: Attributes) -> None:
+        """Add to the span that is current, if it records."""
+        span = trace.get_current_span()
+        if span.is_recording():
+            span.set_attributes(attributes)
 
     def batch(
         self,
@@ -227,15 +234,21 @@ def extracted(carrier: Mapping[str, str | None]) -> Context:
 
 
 def _inject(span: SpanContext, headers: MutableMapping[str, str | None]) -> None:
-    """Have headers carry a span on, with the program's baggage, if it has any."""
+    """Have headers carry a span on, with the current baggage; what did not change keeps its text."""
     if span.is_valid:
         headers[_TRACEPARENT] = f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}"
         if span.trace_state:
             headers[_TRACESTATE] = span.trace_state.to_header()
-    if get_all():
+    current = get_all()
+    if current and current != get_all(_with_baggage(headers.get(_BAGGAGE), _NOWHERE)):
         carrier: dict[str, str] = {}
         _BAGGAGES.inject(carrier)
         headers.update(carrier)
+
+
+def _with_baggage(text: str | None, context: Context | None = None) -> Context | None:
+    """Return a context, None for the current one, with the baggage that a message brings."""
+    return _BAGGAGES.extract({_BAGGAGE: text}, context) if text else context
 
 
 def _detached(context: Context) -> Context:
