@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 import re
 import threading
@@ -418,6 +419,32 @@ async def test_an_edited_message_is_a_new_one(client: httpx.AsyncClient, errors:
     assert Header.EXCEPTION_TYPE not in sent
     assert sent[Header.ENCLOSED_MESSAGE_TYPES] == "Shop.PlaceOrder"
     assert errors.operations()[0][1:] == ("edit and retry", ERROR, 1, 1, 0, "done")
+
+
+async def test_an_edited_body_has_to_be_json_and_its_difference_is_shown(
+    client: httpx.AsyncClient, errors: ErrorQueue
+) -> None:
+    row_id = errors.add("old", body=b'{"sum":1.10,"to":[],"of":{"a":"x, y"}}')
+    form = {"csrf": token_of(client), "queue": "error", "row": row_id}
+
+    page = (await client.get(f"/failed/message/{row_id}/edit", params={"queue": "error"})).text
+    shown_body = html.unescape(page.partition('spellcheck="false">\n')[2].partition("</textarea>")[0])
+    broken = await client.post("/failed/send", data={**form, "body": '{"sum": '})
+    asked = await client.post("/failed/send", data={**form, "body": shown_body.replace("1.10", "2")})
+    same = await client.post("/failed/send", data={**form, "body": shown_body.replace("\n", "\r\n")})
+
+    assert shown_body.splitlines() == [
+        "{",
+        '  "sum": 1.10,',
+        '  "to": [],',
+        '  "of": {',
+        '    "a": "x, y"',
+        "  }",
+        "}",
+    ]
+    assert "The body is not JSON" in broken.text
+    assert "-  &#34;sum&#34;: 1.10,\n+  &#34;sum&#34;: 2," in asked.text
+    assert "Nothing was changed" in same.text
 
 
 @pytest.mark.one_version

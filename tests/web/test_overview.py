@@ -17,7 +17,7 @@ import rowbus
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.diagnosis import Finding, Level
 from rowbus.transport.queues.shape import QueueShape
-from rowbus.web.overview import Endpoint, endpoints, queues_wanted, to_do
+from rowbus.web.overview import Endpoint, endpoints, page_of, queues_wanted, to_do
 from rowbus.web.sampling.snapshot import QueueFigures, Snapshot
 from rowbus.web.settings import WebSettings
 from rowbus.web.site import Site
@@ -88,6 +88,40 @@ def test_a_queue_of_unknown_depth_comes_after_those_with_messages() -> None:
     found = queues_wanted(queues, text="", order="depth")
 
     assert [queue.address.table for queue in found] == ["Sales", "Billing", "Archive"]
+
+
+def test_of_many_queues_what_needs_attention_comes_first_and_fifty_are_a_page() -> None:
+    names = [f"Quiet{number}" for number in range(116)] + ["audit", "Sales", "error", "Billing"]
+    depths = {"audit": 9, "Sales": 5, "error": 1, "Billing": 3}
+    queues = [
+        QueueFigures(QueueShape(QueueAddress("public", name), (), (), None), depths.get(name, 0))
+        for name in names
+    ]
+
+    found = queues_wanted(queues, text="", order="", troubled={'"public"."Billing"'})
+    parts = [page_of(found, asked) for asked in ("", "2", "3", "99", "x")]
+
+    assert [queue.address.table for queue in found[:3]] == ["Billing", "error", "Sales"]
+    assert [(len(some), number, pages) for some, number, pages in parts] == [
+        (50, 1, 3),
+        (50, 2, 3),
+        (20, 3, 3),
+        (20, 3, 3),
+        (50, 1, 3),
+    ]
+
+
+@pytest.mark.one_version
+async def test_a_filter_stays_on_the_next_page(database: str, ask: Ask) -> None:
+    columns = "id uuid primary key, expires timestamp, headers text not null, body bytea, seq serial unique"
+    ask(
+        f"do $$ begin for n in 1..60 loop execute 'create table \"Sales' || n || '\" ({columns})'; end loop; end $$"
+    )
+    async with browser(database) as client:
+        first = (await client.get("/", params={"q": "Sales"})).text
+
+    assert first.count('href="/?q=Sales&amp;page=2"') == 1
+    assert "1 to 50 of 60" in first
 
 
 def test_only_findings_that_are_not_in_order_are_to_do() -> None:

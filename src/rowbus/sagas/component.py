@@ -117,7 +117,11 @@ class SagaComponent:
             (self._table, "the table of the saga", self._check),
             (self._history, "the saga's history", None),
         )
-        return [OwnTable(table, called, check=check) for table, called, check in tables if table is not None]
+        return [
+            OwnTable(table, called, is_viewed=True, check=check)
+            for table, called, check in tables
+            if table is not None
+        ]
 
     async def _check(self, session: AsyncSession) -> None:
         """Raise ConfigurationError for a table whose sagas are found by another value."""

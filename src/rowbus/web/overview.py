@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -82,11 +82,30 @@ ORDERS: Final[dict[str, Callable[[QueueFigures], tuple[float | str, ...]]]] = {
 """How queues can be ordered, by the word in the address."""
 
 
-def queues_wanted(queues: Iterable[QueueFigures], *, text: str, order: str) -> list[QueueFigures]:
-    """Return the queues whose name holds a text, in an order; by name if the order is none."""
+PER_PAGE: Final = 50
+
+
+def queues_wanted(
+    queues: Iterable[QueueFigures], *, text: str, order: str, troubled: Collection[str] = ()
+) -> list[QueueFigures]:
+    """Return the queues whose name holds a text, in an order; if that is none, what needs attention comes first."""
     found = [queue for queue in queues if text.lower() in str(queue.address).lower()]
     found.sort(key=ORDERS["name"])
-    return sorted(found, key=ORDERS.get(order, ORDERS["name"]))
+    return sorted(found, key=ORDERS.get(order, lambda queue: _calm(queue, troubled)))
+
+
+def _calm(queue: QueueFigures, troubled: Collection[str]) -> tuple[float | str, ...]:
+    """Rank a queue: first what the doctor names, then failed messages, then what waits, then the rest."""
+    depth = queue.depth or 0
+    has_failed = queue.kind is Kind.ERROR and depth > 0
+    return (str(queue.address) not in troubled, not has_failed, queue.kind is Kind.AUDIT, -depth)
+
+
+def page_of(queues: Sequence[QueueFigures], asked: str) -> tuple[list[QueueFigures], int, int]:
+    """Return a page of queues, its number, and how many pages there are; a number that is none means the first."""
+    pages = max(1, -(-len(queues) // PER_PAGE))
+    number = min(max(int(asked) if asked.isascii() and asked.isdigit() else 1, 1), pages)
+    return list(queues[(number - 1) * PER_PAGE : number * PER_PAGE]), number, pages
 
 
 class Endpoint(NamedTuple):
@@ -254,19 +273,28 @@ def _run(points: list[Point]) -> Markup:
 
 async def _show(visit: Visit) -> Response:
     snapshot = visit.snapshot
+    found = to_do(snapshot)
+    wanted = queues_wanted(
+        snapshot.queues,
+        text=visit.query.get("q", ""),
+        order=visit.query.get("sort", ""),
+        troubled={finding.subject for finding in found},
+    )
+    queues, number, pages = page_of(wanted, visit.query.get("page", ""))
     return visit.render(
         "overview/page.html",
         snapshot=snapshot,
         totals=totals(snapshot),
         groups=_groups(visit),
-        queues=queues_wanted(
-            snapshot.queues, text=visit.query.get("q", ""), order=visit.query.get("sort", "name")
-        ),
+        queues=queues,
+        page=number,
+        pages=pages,
+        many=len(wanted),
         endpoints=endpoints(snapshot),
         programs=programs(snapshot.instances),
         logs=logs(snapshot),
         missed=missed(snapshot),
-        to_do=to_do(snapshot),
+        to_do=found,
         spark=_sparks(visit),
         nears_its_end=nears_its_end,
     )

@@ -46,6 +46,8 @@ class Question(NamedTuple):
     grave: bool = False
     back: str = ""
     """Where "cancel", and the operation's page in the end, lead to; not given: to the page's first view."""
+    difference: str = ""
+    """What changes in a text, line by line."""
 
 
 class Action(NamedTuple):

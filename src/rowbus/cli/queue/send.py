@@ -5,7 +5,6 @@ Invariant: all the messages of one call are sent, or none.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ import typer
 from rowbus.cli.options import Database, QueueName, Schema, Verbose
 from rowbus.cli.output import complain, say
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
-from rowbus.messages.bodies.json_bodies import JSON
+from rowbus.messages.bodies.json_bodies import JSON, JSON_TYPES, reason_not_json
 from rowbus.messages.headers import Header
 from rowbus.transport.client import Client
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
-_JSON_TYPES = re.compile(r"(application|text)/(\S+\+)?json\b")
 
 
 def time_span(text: str) -> timedelta:
@@ -167,15 +165,8 @@ def _checked_lines(source: BinaryIO, content_type: str) -> Iterator[bytes]:
 
 def _checked(body: bytes, content_type: str, what: str) -> bytes:
     """Return the body; refuse one that calls itself JSON and is none, which would only end in the error queue."""
-    if _JSON_TYPES.match(content_type):
-        try:
-            json.loads(body, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as error:
-            raise typer.BadParameter(
-                f"{what} is not JSON ({error}); is it meant to be? Else say --content-type text/plain."
-            ) from error
+    if JSON_TYPES.match(content_type) and (reason := reason_not_json(body)):
+        raise typer.BadParameter(
+            f"{what} is not JSON ({reason}); is it meant to be? Else say --content-type text/plain."
+        )
     return body
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON's")

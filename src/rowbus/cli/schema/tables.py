@@ -168,11 +168,14 @@ def _sending(plan: Plan, role: str) -> Iterator[Statement[None]]:
 
 
 def _operating(plan: Plan, role: str) -> Iterator[Statement[None]]:
-    """Yield what takes messages out of queues, and puts them back where they failed."""
+    """Yield what takes messages out of queues and puts them back, and changes what waits, recurs or is remembered."""
     catalog = catalog_of(plan.names)
     for address in plan.addresses:
         yield catalog.grant_receive(address, role)
         yield catalog.grant_send(address, role)
+    if plan.delayed is not None:
+        yield delayed_table(plan.delayed).grant_move(role)
+    yield from (own.table.grant(role) for own in plan.own if own.is_viewed)
 
 
 def _watching(plan: Plan, role: str) -> Iterator[Statement[None]]:

@@ -7,6 +7,7 @@ Invariant: a body is data; type names in it (`$type`) are never looked at.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -34,6 +35,8 @@ from rowbus.messages.bodies.shape import (
 from rowbus.running.bounded import MOST
 
 JSON: Final = "application/json"
+JSON_TYPES: Final = re.compile(r"(application|text)/(\S+\+)?json\b")
+"""Matches content types that are JSON."""
 NAMES: Final = "__rowbus_names__"
 """The attribute in which a declared class keeps the convention of its fields' names."""
 
@@ -184,3 +187,16 @@ def _reader_of_model(kind: Any, names: Names) -> Read:  # noqa: ANN401 - pydanti
             raise
 
     return quickly if plainly else lambda body: carefully(body.removeprefix(_BOM))
+
+
+def reason_not_json(body: str | bytes) -> str | None:
+    """Say why a text that a person wrote is no JSON; None for one that is."""
+    try:
+        json.loads(body, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        return str(error)
+    return None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON's")

@@ -11,6 +11,7 @@ import re
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from rowbus.messages.bodies.json_bodies import reason_not_json
 from rowbus.web.contents import mask
 
 if TYPE_CHECKING:
@@ -105,6 +106,28 @@ def _tree(text: str) -> Node | None:
         return _node(None, value, 0, count())
     except _TooLargeError:
         return None
+
+
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+
+
+def laid_out(text: str) -> str:
+    """Return JSON with a member a line, each value letter for letter as it was; other text as it is."""
+    if reason_not_json(text):
+        return text
+    lines, depth = [""], 0
+    for part in _TOKEN.findall(text):
+        if part in "}]":
+            depth -= 1
+            if lines[-1].strip():  # else it is empty, and stays on its line
+                lines.append("  " * depth)
+            else:
+                lines.pop()
+        lines[-1] += {":": ": "}.get(part, part)
+        if part in "{[,":
+            depth += part != ","
+            lines.append("  " * depth)
+    return "\n".join(lines)
 
 
 class _TooLargeError(Exception):

@@ -5,13 +5,17 @@ Invariant: what is not shown cannot be edited: a body that is masked, cut or no 
 
 from __future__ import annotations
 
+from difflib import unified_diff
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConfigurationError
+from rowbus.messages.bodies.json_bodies import JSON_TYPES, reason_not_json
+from rowbus.messages.headers import Header
 from rowbus.transport.queues.catalog.looking import refuse_strangers
 from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failed_message import is_own
 from rowbus.web.failed.asked import asked
+from rowbus.web.failed.bodies import laid_out
 from rowbus.web.failed.message import GONE, found
 from rowbus.web.operations import Note, State, begin, note
 from rowbus.web.pages import Question
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from rowbus.web.visit import Visit
 
 EMPTY_FIELDS: Final = 2  # for headers that are added
+MOST_LINES: Final = 200  # of a difference
 
 
 async def show(visit: Visit) -> Response:
@@ -43,7 +48,7 @@ async def show(visit: Visit) -> Response:
         queue=queue,
         query={"queue": visit.query.get("queue", "")},
         message=message,
-        body=_text(message),
+        body=laid_out(_text(message)),
         own=[*message.own.items(), *[("", "")] * EMPTY_FIELDS],
     )
 
@@ -61,6 +66,7 @@ async def ask(visit: Visit) -> Question:
         button="Send it",
         subject=f"message {message.failed.message_id}",
         details=tuple(changes) or ("Nothing was changed: it is sent as it is.",),
+        difference=_difference(visit, message),
         back=visit.url("failed.message", query, row=message.row.id),
     )
 
@@ -119,7 +125,25 @@ def _text(message: Message) -> str:
 def _edited(visit: Visit, message: Message) -> bytes:
     """Return the body of the form; browsers send every line end as CR LF."""
     text, before = visit.form.get("body") or "", _text(message)
+    if text.replace("\r\n", "\n") == laid_out(before).replace("\r\n", "\n"):
+        return message.row.body or b""  # nobody touched it
+    _check(text, before, message)
     return (text if "\r\n" in before else text.replace("\r\n", "\n")).encode()
+
+
+def _check(text: str, before: str, message: Message) -> None:
+    """Raise ConfigurationError for a body that is to be JSON and is none."""
+    content_type = (message.headers or {}).get(Header.CONTENT_TYPE)
+    is_json = JSON_TYPES.match(content_type) if content_type else reason_not_json(before) is None
+    if is_json and (reason := reason_not_json(text)):
+        raise ConfigurationError(f"The body is not JSON: {reason}. Go back, and mend it; nothing was sent.")
+
+
+def _difference(visit: Visit, message: Message) -> str:
+    """Return what is different in the body, line by line."""
+    before, now = laid_out(_text(message)), laid_out(_edited(visit, message).decode())
+    lines = list(unified_diff(before.splitlines(), now.splitlines(), n=2, lineterm=""))[2:]
+    return "\n".join([*lines[:MOST_LINES], *(["…"] if len(lines) > MOST_LINES else [])])
 
 
 def _own(visit: Visit) -> dict[str, str]:

@@ -45,7 +45,7 @@ class OwnTable(NamedTuple):
     called: str
     remedy: str = INSTALL
     is_viewed: bool = False
-    """Whether `rowbus doctor` looks into it."""
+    """Whether people look into it, and operators change it."""
     sender: ForSenders | None = None
     """What senders are granted on it, if they write to it."""
     check: Callable[[AsyncSession], Awaitable[None]] | None = None
