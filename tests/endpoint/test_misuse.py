@@ -11,7 +11,7 @@ import rowbus
 from rowbus.messages.addresses import PostgresAddresses
 from rowbus.messages.outgoing import Options, Origin
 from rowbus.transport.composition import Composer
-from tests.conformance.endpoints import NO_RETRIES
+from tests.conformance.endpoints import ERROR, NO_RETRIES
 from tests.conformance.transport import eventually
 from tests.fixtures.every import every
 
@@ -111,3 +111,24 @@ def test_a_serializer_says_its_content_types_in_a_tuple(content_types: object) -
         rowbus.Endpoint("Sales", serializers=[Format(content_types)])
     with pytest.raises(rowbus.ConfigurationError, match="The content_types of Format are"):
         Composer(PostgresAddresses(), Origin(), serializer=Format(content_types))
+
+
+async def test_who_sends_to_a_misspelt_queue_learns_which_was_meant(endpoints: Endpoints) -> None:
+    sales, billing = endpoints.make("Sales", recoverability=NO_RETRIES), endpoints.make("Billing")
+    await billing.install()
+
+    @sales.handler
+    async def order(message: Order, context: rowbus.Context) -> None:
+        await context.send("Biling", Order())
+
+    async def is_given_up() -> bool:
+        return await endpoints.backend.count(ERROR) == 1
+
+    async with sales:
+        await sales.send("Sales", Order())
+        await eventually(is_given_up)
+
+    (failed,) = await endpoints.backend.rows(ERROR)
+    text, line = failed.headers["NServiceBus.ExceptionInfo.Message"] or "", order.__code__.co_firstlineno + 2
+    assert f"Misuse.Order was sent there by {__name__}." in text
+    assert f"({__file__}, line {line}). Did you mean {billing.address}?" in text

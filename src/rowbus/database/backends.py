@@ -140,9 +140,9 @@ def borrow_async(connection: object, schema: str | None = None) -> AsyncBorrowed
 
 
 def _of_string(dsn: str) -> Backend | None:
-    """Return the backend of a connection string, None for PostgreSQL; raises ConfigurationError for SQLAlchemy's."""
+    """Return the backend of a connection string, None for PostgreSQL; raises ConfigurationError for all others."""
     refuse_alchemy(dsn)
-    refuse_scheme(dsn)
+    refuse_scheme(dsn, ("postgresql", "postgres", *_OTHERS))
     return _backend(_OTHERS.get(dsn.partition("://")[0].strip().lower()))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from typing import Final
 
 from rowbus.errors import ConfigurationError
@@ -68,10 +69,10 @@ def refuse_alchemy(dsn: str) -> None:
         ) from None
 
 
-def refuse_scheme(dsn: str) -> None:
+def refuse_scheme(dsn: str, known: Collection[str]) -> None:
     """Raise ConfigurationError for a URL of a database that Rowbus does not know; it shows the scheme alone."""
-    scheme = dsn.partition("://")[0].strip() if "://" in dsn else ""
-    if scheme.isalnum() and scheme not in {"postgresql", "postgres"}:
+    scheme = dsn.partition("://")[0].strip().lower() if "://" in dsn else ""
+    if scheme.isalnum() and scheme not in known:
         raise ConfigurationError(
             f"{scheme}:// names no database that Rowbus works with: PostgreSQL (postgresql://user@host/name) or SQL "
             "Server (mssql://user@host/name)."

@@ -77,7 +77,10 @@ class RunningEndpoint:
         self._pool = database.pool(max(SENDERS, parts.settings.effective_concurrency))
         self._delays = delay_service(parts, database, self._identity)
         self.dispatcher = Dispatcher(
-            self._pool, notify=parts.settings.notifications, delays=self._delays.delays
+            self._pool,
+            notify=parts.settings.notifications,
+            delays=self._delays.delays,
+            catalog=catalog_of(parts.addresses),
         )
         self.subscribers = Subscribers(
             self._pool,

@@ -8,8 +8,11 @@ Invariant: what cannot be called is refused when it is given; nothing is called 
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 import typing
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.errors import ConfigurationError
@@ -55,6 +58,20 @@ def described(function: object) -> str:
     name = str(getattr(function, "__qualname__", type(function).__qualname__))
     signature = _signature(function, is_decorated=True)
     return name if signature is None else f"{name}{_without_annotations(signature)}"
+
+
+PACKAGE = f"{Path(__file__).resolve().parents[1]}{os.sep}"
+
+
+def calling_line() -> str:
+    """Return the function and the line of a program that called into Rowbus; empty where none is on the stack."""
+    frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - documented
+    while frame.f_code.co_filename.startswith(PACKAGE):
+        if frame.f_back is None:
+            return ""
+        frame = frame.f_back
+    code = frame.f_code
+    return f"{frame.f_globals.get('__name__', '')}.{code.co_qualname} ({code.co_filename}, line {frame.f_lineno})"
 
 
 def check_function(function: object, what: str, *parameters: str) -> None:

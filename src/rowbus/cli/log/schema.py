@@ -57,7 +57,7 @@ def install(*, database: Database = None, _verbose: Verbose = False) -> None:
 def _refused(error: PermissionDeniedError) -> PermissionDeniedError:
     """Return the error with who may install the log."""
     return PermissionDeniedError(
-        f"{error}. Or install it as a role that may create schemas in this database, and roles: "
+        f"{error}. A role that may create schemas in this database, and roles if they are missing, can install it: "
         "rowbus log install --database …",
         sqlstate=error.sqlstate,
         transient=error.transient,

@@ -158,6 +158,7 @@ class Delivery(Attempt):
     def send(self, *sends: AnySend) -> None:
         """Send when the attempt has succeeded, under the transaction mode."""
         require_unfinished()
+        self._dispatcher.note(sends)
         self.sends.extend(sends)
 
     def withdraw(self, message_id: str) -> bool:

@@ -6,8 +6,10 @@ Invariant: each dispatch is all or nothing, and collapses equal sends (`messages
 from __future__ import annotations
 
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeVar
 
+from rowbus.errors import QueueNotFoundError, RowbusError
 from rowbus.messages.dispatch import (
     AnySend,
     AppendedEvent,
@@ -18,6 +20,9 @@ from rowbus.messages.dispatch import (
     by_log,
     deduplicate,
 )
+from rowbus.messages.headers import Header
+from rowbus.running.bounded import Bounded
+from rowbus.running.functions import calling_line
 from rowbus.transport.claims.table import keeping_all
 from rowbus.transport.delayed.delays import NoDelays
 from rowbus.transport.delayed.table import delayed_table
@@ -25,12 +30,14 @@ from rowbus.transport.events import log_table
 from rowbus.transport.queues.table import destination_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from rowbus.database.sessions import AsyncSession, SessionPool
     from rowbus.database.statements import Statement
+    from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import Leaving
     from rowbus.transport.delayed.delays import Delays
+    from rowbus.transport.queues.catalog.table import Catalog
 
 T = TypeVar("T")
 
@@ -40,11 +47,58 @@ AT_ONCE = timedelta(0)
 class Dispatcher:
     """Sends to any queue of one database; `notify` says whether receivers are woken, `delays` how messages wait."""
 
-    def __init__(self, pool: SessionPool, *, notify: bool, delays: Delays | None = None) -> None:
-        """Dispatch through the pool's sessions; no I/O. Without `delays` delayed sends are a ConfigurationError."""
+    def __init__(
+        self,
+        pool: SessionPool,
+        *,
+        notify: bool,
+        delays: Delays | None = None,
+        catalog: Catalog | None = None,
+    ) -> None:
+        """Dispatch through the pool's sessions; no I/O. Without `delays` delayed sends are a ConfigurationError.
+
+        A `catalog` knows the queues of which one may have been meant where a destination is missing.
+        """
         self._pool = pool
         self._notify = notify
         self._delays = delays or NoDelays()
+        self._catalog = catalog
+        self._first_sent: Bounded[QueueAddress, str] = Bounded()
+        self._explained: Bounded[QueueAddress, str] = Bounded()
+
+    def note(self, sends: Iterable[AnySend]) -> None:
+        """Note of each destination which line of the program sent there first, and what: for an error's text."""
+        for destination, message, *_ in sends:
+            if destination not in self._first_sent:
+                types = message.headers.get(Header.ENCLOSED_MESSAGE_TYPES) or "a message"
+                self._first_sent[destination] = (
+                    f"{types.partition(';')[0]} was sent there by {calling_line()}"
+                )
+
+    async def explained(self, error: RowbusError) -> RowbusError:
+        """Return the error with who sent to the missing queue and which one may have been meant, if it is such."""
+        if not isinstance(error, QueueNotFoundError):
+            return error
+        missing = next((one for one in self._first_sent if str(one) == error.queue), None)
+        if missing is None:
+            return error
+        if missing not in self._explained:
+            meant = "".join(f" Did you mean {one}?" for one in await self._similar(missing))
+            self._explained[missing] = f"{error} {self._first_sent[missing]}.{meant}"
+        return QueueNotFoundError(self._explained[missing], queue=error.queue)
+
+    async def _similar(self, missing: QueueAddress) -> list[str]:
+        """Return the queue whose name is like that of a missing one, if there is one."""
+        try:
+            found = [] if self._catalog is None else await self.ask(self._catalog.find_queues())
+        except RowbusError:  # the text is worth no second error
+            return []
+        names = {
+            queue.address.table: str(queue.address)
+            for queue in found
+            if queue.address.schema == missing.schema
+        }
+        return [names[name] for name in get_close_matches(missing.table, names, n=1)]
 
     def statements(self, leaving: Sequence[Leaving]) -> list[Statement[object]]:
         """Return the statements that send and append these, queue by queue; the caller chooses the transaction."""
