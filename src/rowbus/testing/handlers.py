@@ -75,6 +75,9 @@ class Outbox:
         self.sent: list[SentMessage] = []
         self.appended: list[AppendedEvent] = []
 
+    def note(self, sends: Sequence[AnySend]) -> None:
+        """Note nothing: there is no queue to be missing."""
+
     async def dispatch(self, sends: Sequence[Leaving]) -> None:
         """Take what a handler sends with `immediate`."""
         await self.leave(sends, immediate=True)

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import IntEnum
 from functools import lru_cache
+from inspect import get_annotations
 from types import UnionType
 from typing import (
     Annotated,
@@ -78,7 +79,7 @@ def _fields_by_hints(kind: Any) -> Iterator[Field]:  # noqa: ANN401 - a class, o
     given = dict(zip(getattr(origin, "__parameters__", ()), get_args(kind), strict=False))
     defaults = _defaults(origin)
     own = not dataclasses.is_dataclass(origin) and not is_struct(origin)
-    for name, hint in get_type_hints(origin).items():
+    for name, hint in _hints(origin).items():
         parameters = getattr(hint, "__parameters__", ())
         filled = (
             hint[tuple(given.get(one, Any) for one in parameters)] if parameters else given.get(hint, hint)
@@ -86,6 +87,15 @@ def _fields_by_hints(kind: Any) -> Iterator[Field]:  # noqa: ANN401 - a class, o
         if name in defaults:
             default = defaults[name]
             yield Field(name, (name,), name if own else None, type_of(filled), default is REQUIRED, default)
+
+
+def _hints(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - a class
+    """Return the annotations of a class; anything, where they name what only a type checker sees."""
+    try:
+        return get_type_hints(kind)
+    except (NameError, AttributeError, TypeError):
+        bases = [get_annotations(base) for base in reversed(kind.__mro__)]
+        return {name: Any for annotations in bases for name in annotations}
 
 
 def _defaults(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - a class
