@@ -253,9 +253,7 @@ class Slot:
         trips = self._receiver.trips
         started = 0 if trips is None else trips.now()
         try:
-            receives_on = (
-                self._wanted() and self._receiver.gate is None
-            )  # its tokens come before a transaction
+            receives_on = self._wanted() and self._receiver.receives_on
             travel = self._receiver.permits.try_travel(self._most()) if receives_on else None
             if travel is None:
                 await self._transaction.complete(outgoing)
