@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -15,7 +16,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import rowbus as library
-from tests.fixtures.command_line import Ask, CommandLine, has_ended
+from tests.fixtures.command_line import Ask, CommandLine, Running, has_ended
 from tests.fixtures.processes import await_that
 
 SHOP = '''
@@ -514,3 +515,67 @@ def test_messages_that_kill_their_worker_are_in_the_error_queue_after_the_policy
     assert sum("was killed by SIGKILL" in text for text in said) == 2
     assert sum("ended with code 3" in text for text in said) == 1
     assert "starting another in 0.8 s" not in "\n".join(serving.lines)
+
+
+PAUSED = """
+import rowbus
+
+endpoint = rowbus.Endpoint("Sales", settings=rowbus.EndpointSettings(concurrency=4))
+log = rowbus.Log(None, "orders")
+
+
+@endpoint.handler("Shop.Place")
+async def place(message: dict[str, object], context: rowbus.Context) -> None:
+    await context.connection.execute("insert into done values ('message')")
+
+
+@log.consumer("revenue")
+async def add(event: rowbus.Event, context: rowbus.LogContext) -> None:
+    await context.connection.execute("insert into done values ('event')")
+"""
+
+
+def test_what_is_paused_begins_nothing_also_after_a_restart_until_it_is_resumed(
+    rowbus: CommandLine, ask: Ask, await_rows: Callable[[str, int], None]
+) -> None:
+    (rowbus.folder / "paused.py").write_text(PAUSED)
+    ask("create table done (what text)")
+    assert rowbus("log", "install").returncode == 0
+    assert rowbus("log", "create", "orders").returncode == 0
+    running = [rowbus.start("run", f"paused:{name}") for name in ("endpoint", "log")]
+    rowbus.start("ticker")
+    running[0].wait_for("is receiving from")
+    running[1].wait_for("is at work")
+
+    def work() -> None:
+        ask(
+            """insert into "Sales" (id, headers, body) values (gen_random_uuid(),
+            '{"NServiceBus.EnclosedMessageTypes": "Shop.Place"}', convert_to('{}', 'utf8'))"""
+        )
+        ask("select pgq.insert_event('orders', 'placed', '{}')")
+
+    def is_told(process: Running, text: str) -> bool:
+        work()
+        return process.tells(text)
+
+    work()
+    await_rows("select count(*) from done", 2)
+    for what in (("endpoint", "Sales"), ("consumer", "orders/revenue")):
+        assert rowbus("pause", *what, "--why", "a deploy").returncode == 0
+    await_that(lambda: is_told(running[0], "The endpoint Sales is paused"), "the endpoint's pause")
+    await_that(lambda: is_told(running[1], "The consumer orders/revenue is paused"), "the consumer's pause")
+    again = rowbus.start("run", "paused:endpoint")
+    again.wait_for("The endpoint Sales is paused")
+    listed = json.loads(rowbus("pause", "--json").stdout)
+    assert ask('select count(*) > 0 from "Sales"') == [(True,)]
+    ask("""update "Rowbus.Pauses" set until = now() where kind = 'consumer'""")
+    assert rowbus("resume", "endpoint", "Sales").returncode == 0
+    running[1].wait_for("The consumer orders/revenue is resumed")
+    again.wait_for("The endpoint Sales is resumed")
+    await_that(lambda: ask('select count(*) from "Sales"') == [(0,)], "the messages that waited")
+
+    assert [(one["kind"], one["name"], one["why"]) for one in listed] == [
+        ("consumer", "orders/revenue", "a deploy"),
+        ("endpoint", "Sales", "a deploy"),
+    ]
+    assert rowbus("resume", "endpoint", "Sales").returncode == 1

@@ -25,6 +25,7 @@ from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.delayed_store.postgresql import DelayedStoreTable
 from rowbus.transport.limits.postgresql import LimitTable
 from rowbus.transport.operations.postgresql import OperationsTable
+from rowbus.transport.pauses.postgresql import PausesTable
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.recurring.postgresql import RecurringTable
@@ -58,6 +59,7 @@ CLAIMED = QueueAddress("public", "ClaimedValues")
 OUTBOX = "orders_OutboxData"
 LIMITS = QueueAddress("public", "orders.Limits")
 OPERATIONS = QueueAddress("public", "Rowbus.Operations")
+PAUSES = QueueAddress("public", "Rowbus.Pauses")
 IDENTIFIERS = {
     "schema": "public",
     "queue": "orders",
@@ -75,6 +77,7 @@ IDENTIFIERS = {
     "recurring": RECURRING.table,
     "limits": LIMITS.table,
     "operations": OPERATIONS.table,
+    "pauses": PAUSES.table,
     "operations_began": "operations_began",
     "saga": SAGA.table,
     "shared_saga": SHARED.table,
@@ -115,6 +118,10 @@ VALUES = {
     "sent": "2026-01-01 00:00:00+00",
     "moment": "0",
     "name": "orders.nightly",
+    "kind": "recurring",
+    "kinds": "{recurring}",
+    "why": "a deploy",
+    "until": "2026-01-01 00:00:00+00",
     "schedule": "0 7 * * *",
     "quoted_id": '"00000000-0000-4000-8000-000000000000"',
     "concurrency": "1",
@@ -259,6 +266,7 @@ def with_queue(session: Session) -> Session:
         *InboxTable(INBOX).create(),
         *ClaimedValues(CLAIMED).create(),
         *OperationsTable(OPERATIONS).create(),
+        *PausesTable(PAUSES).create(),
         *SagaTable(SAGA).create(),
         *SharedSagaTable(SHARED, "OrderSaga", Correlation("OrderId", "text")).create(),
         *HistoryTable(HISTORY).create(),

@@ -134,7 +134,9 @@ def test_everything_that_is_exported_exists_once_and_is_documented(module: Modul
 
 
 def test_nothing_but_what_is_exported_is_public_in_the_facade() -> None:
-    public = {name for name, value in vars(rowbus.facade).items() if name[0] != "_" and not inspect.ismodule(value)}
+    public = {
+        name for name, value in vars(rowbus.facade).items() if name[0] != "_" and not inspect.ismodule(value)
+    }
 
     assert public - {"annotations"} == set(rowbus.__all__)
 

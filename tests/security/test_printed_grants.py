@@ -399,3 +399,26 @@ def test_what_servicecontrol_needs_is_printed_without_an_endpoint(rowbus: Comman
         if "on table" in line
     }
     assert tables == {*OWN_QUEUES, "error", "audit", "SubscriptionRouting"}
+
+
+def test_one_file_gives_what_the_commands_for_each_role_give(shop: CommandLine) -> None:
+    (shop.folder / "roles.toml").write_text(
+        '[sales]\nreceive = ["Sales"]\nsend = ["Billing"]\n'
+        '[people]\noperate = ["Sales"]\nweb = true\nlog = ["receive"]\n'
+    )
+    (shop.folder / "wrong.toml").write_text('[sales]\nrecieve = ["Sales"]\n')
+
+    printed = shop("schema", "grants", "shop", "--roles", "roles.toml").stdout
+    wrong = shop("schema", "grants", "shop", "--roles", "wrong.toml")
+
+    for role, *asked in (
+        ("sales", "shop:endpoint", "--receive"),
+        ("sales", "--queue", "Billing", "--send"),
+        ("people", "shop:endpoint", "--operate"),
+        ("people", "--web"),
+        ("people", "--log", "--receive"),
+    ):
+        single = shop("schema", "grants", *asked, "--role", role).stdout
+        assert set(single.splitlines()) <= set(printed.splitlines()), asked
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "recieve" in wrong.stderr

@@ -47,8 +47,7 @@ async def confirm(
     client: httpx.AsyncClient, path: str, form: Mapping[str, str | list[str]], *, expect: int = 200
 ) -> httpx.Response:
     """Do an action as a browser does: ask, answer its question, and return the page of the operation, ended."""
-    token = client.site.seals.token("form", key_of(client))  # type: ignore[attr-defined] # a note of ours
-    asked = await client.post(path, data={"csrf": token, **form})
+    asked = await client.post(path, data={"csrf": token_of(client), **form})
     assert asked.status_code == expect, asked.text
     if expect != 200:
         return asked
@@ -63,6 +62,12 @@ async def confirm(
 def key_of(client: httpx.AsyncClient) -> str:
     """Return what a browser's CSRF tokens are bound to."""
     return next(iter(client.cookies.values())).rpartition(".")[0]
+
+
+def token_of(client: httpx.AsyncClient) -> str:
+    """Return the token that a browser's forms send."""
+    token: str = client.site.seals.token("form", key_of(client))  # type: ignore[attr-defined] # a note of ours
+    return token
 
 
 def _fields(text: str) -> dict[str, str | list[str]]:

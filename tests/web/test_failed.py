@@ -18,7 +18,7 @@ from rowbus.web.failed.conversation import Step, drawn
 from rowbus.web.settings import WebSettings
 from rowbus.web.showing import moment
 from tests.fixtures.every import every
-from tests.web.conftest import browser, confirm, key_of
+from tests.web.conftest import browser, confirm, key_of, token_of
 from tests.web.failures import BILLING, ERROR, ErrorQueue, text_of
 
 if TYPE_CHECKING:
@@ -317,11 +317,6 @@ async def test_what_a_sender_made_long_is_cut_and_holds_up_nobody_else(
 
 
 # ------------------------------------------------------------------------------------------------------------ actions
-
-
-def token_of(client: httpx.AsyncClient) -> str:
-    token: str = client.site.seals.token("form", key_of(client))  # type: ignore[attr-defined] # conftest's
-    return token
 
 
 async def test_a_group_goes_back_and_is_noted(client: httpx.AsyncClient, errors: ErrorQueue) -> None:

@@ -23,7 +23,7 @@ from rowbus.web.settings import WebSettings
 from rowbus.web.site import Site
 from tests.fixtures.command_line import Ask, CommandLine, as_role
 from tests.fixtures.spark_driver import driver_of_spark
-from tests.web.conftest import browser, site_of
+from tests.web.conftest import browser, confirm, site_of, token_of
 from tests.web.shop import make_shop
 
 HOSTILE = "<script>alert(1)</script>\u202e"
@@ -319,3 +319,26 @@ async def test_a_role_that_may_not_see_sessions_is_told(database: str, rowbus: C
 
     assert (sales.places, sales.since) == (["hidden from this role"], None)
     assert "grant pg_read_all_stats to ROLE" in shown
+
+
+async def test_an_endpoint_is_paused_and_resumed_from_the_page(database: str, ask: Ask) -> None:
+    form = {"kind": "endpoint", "name": "Sales", "why": "<b>a deploy</b>", "minutes": "30"}
+    async with browser(database, WebSettings(period=0.05)) as client:
+        await confirm(client, "/pauses/add", form)
+        paused = ask("select kind, name, person like '%by ticket', until > now() from \"Rowbus.Pauses\"")
+        listed = (await client.get("/pauses")).text
+        async with asyncio.timeout(60):
+            while "is paused by" not in (overview := (await client.get("/")).text):
+                pass
+        await confirm(client, "/pauses/end", {"kind": "endpoint", "name": "Sales"})
+        refused = await client.post("/pauses/add", data={"csrf": token_of(client), **form, "minutes": "-1"})
+
+    assert paused == [("endpoint", "Sales", True, True)]
+    assert "&lt;b&gt;a deploy&lt;/b&gt;" in listed
+    assert "&lt;b&gt;a deploy&lt;/b&gt;" in overview
+    assert "The minutes are a number" in refused.text
+    assert ask('select count(*) from "Rowbus.Pauses"') == [(0,)]
+    assert ask('select action, subject from "Rowbus.Operations" order by began') == [
+        ("pause", "endpoint Sales: <b>a deploy</b>"),
+        ("resume", "endpoint Sales"),
+    ]

@@ -31,6 +31,11 @@ COMMANDS = {
     "demo": ("first_steps:demo", "Work through a file of orders with three endpoints."),
     "init": ("first_steps:init", "Begin a project: an endpoint, its settings, and tests that run it."),
     "run": ("run:run", "Serve an endpoint, in one process or in several, or run the consumers of a log."),
+    "pause": (
+        "pause:pause",
+        "Pause an endpoint, a queue, a consumer of a log or a recurring message, in all processes within two seconds.",
+    ),
+    "resume": ("pause:resume", "End a pause, in all processes within two seconds."),
     "ticker": ("ticker:ticker", "Drive the logs of a database: ticks, retries, rotation."),
     "doctor": (
         "health:doctor",

@@ -34,6 +34,8 @@ from rowbus.transport.claims.claim_table import ClaimKeeper
 from rowbus.transport.deduplication.inbox import InboxKeeper
 from rowbus.transport.deduplication.table import inbox_table
 from rowbus.transport.limits.table import LimitSweeper, limit_table
+from rowbus.transport.pauses.hold import Hold
+from rowbus.transport.pauses.table import Paused, pauses_address
 from rowbus.transport.pubsub.subscribers import Subscribers
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -119,6 +121,9 @@ class RunningEndpoint:
             )
             for address in parts.inputs
         ]
+        for receiver in self._receivers:
+            names = [Paused("endpoint", parts.name), Paused("queue", str(receiver.address))]
+            receiver.hold = Hold(pauses_address(parts.addresses), names)
 
     async def start(self) -> None:
         """Install what is missing, subscribe to the events handled, purge if asked to, and begin to receive."""
@@ -267,6 +272,10 @@ class RunningEndpoint:
             [message.bound(self.sender, self.dispatcher) for message in parts.recurring],
             catalog_of(parts.addresses).clock,
             parts.alarm,
+            hold=Hold(
+                pauses_address(parts.addresses),
+                [Paused("recurring", f"{parts.name}/{message.name}") for message in parts.recurring],
+            ),
         )
 
     def _make_sweeper(self, parts: Parts) -> LimitSweeper | None:

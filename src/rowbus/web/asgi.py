@@ -23,7 +23,7 @@ from starlette.routing import Route
 from rowbus.errors import ConfigurationError, RowbusError
 from rowbus.running.functions import check_function
 from rowbus.web import history as operations
-from rowbus.web import overview, subscriptions
+from rowbus.web import overview, pauses, subscriptions
 from rowbus.web.access.guard import Entrance, Guard, TicketCookie, TrustedHeader, Who, outside
 from rowbus.web.access.tokens import Tickets
 from rowbus.web.access.visitors import is_own_form
@@ -51,6 +51,7 @@ PAGES: Final[tuple[Page, ...]] = (
     failed.PAGE,
     delayed.PAGE,
     subscriptions.PAGE,
+    pauses.PAGE,
     logs.PAGE,
     overview.FINDINGS,
     operations.PAGE,

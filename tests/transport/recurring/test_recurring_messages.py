@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rowbus
+from rowbus.transport.pauses.hold import pause_now
+from rowbus.transport.pauses.table import Paused, pauses_address, pauses_table
 from rowbus.transport.recurring.schedule import CatchUp, Interval
 from rowbus.transport.recurring.table import recurring_address, recurring_table
 from tests.conformance.transport import eventually
@@ -294,3 +296,35 @@ async def test_a_function_that_panics_stops_no_schedule(endpoints: Endpoints) ->
 
     async with sales:
         await eventually(lambda: len(seen) >= 2 and min(panics["broken"], panics["leaving"]) >= 2)
+
+
+@pytest.mark.only("PostgreSQL", reason="pauses are kept there alone")
+async def test_one_that_is_paused_is_sent_no_more_and_the_others_are_until_it_is_resumed(
+    endpoints: Endpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: Counter[str] = Counter()
+    sales = endpoints.make("Sales")
+    for name in ("paused", "other"):
+        sales.every(OFTEN, name=name)(lambda _tick, name=name: Report(name))
+    counting(sales, seen)
+    what, address = Paused("recurring", f"{sales.name}/paused"), pauses_address(sales.addresses)
+
+    async with sales:
+        await eventually(lambda: _is_true(min(seen["paused"], seen["other"]) > 1))
+        with endpoints.backend.database.session() as session:
+            pause_now(session, address, what, person="ada", why="a test", until=None)
+        await eventually(lambda: _is_true("Sales/paused is paused" in caplog.text))
+        (row,) = [row for row in await rows_of(endpoints, sales) if row.name == "paused"]
+        others = seen["other"]
+        await eventually(lambda: _is_true(seen["other"] > others + 5))
+        (later,) = [row for row in await rows_of(endpoints, sales) if row.name == "paused"]
+        with endpoints.backend.database.session() as session:
+            session.run(pauses_table(address).resume(what))
+        before = seen["paused"]
+        await eventually(lambda: _is_true(seen["paused"] > before + 1))
+
+    assert later.last_sent == row.last_sent
+
+
+async def _is_true(value: bool) -> bool:  # noqa: FBT001 - what `eventually` awaits
+    return value

@@ -14,6 +14,7 @@ from rowbus.cli.store import StorePlan, store_grants, store_plan, store_table
 from rowbus.cli.target import addresses_in, load_endpoint, load_endpoints, queue_addresses
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.operations.table import operations_address, operations_table
+from rowbus.transport.pauses.table import pauses_address, pauses_table
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.owners import guard
@@ -192,11 +193,15 @@ def _watching(plan: Plan, role: str) -> Iterator[Statement[None]]:
 
 
 def _noting(plan: Plan, role: str, *, only_looks: bool) -> Iterator[Statement[None]]:
-    """Yield what notes operations of `rowbus web`, or only looks at them; and before it the table, if it is missing."""
-    table = operations_table(operations_address(plan.names))
-    yield from table.create()
-    yield from guard([table.address])
-    yield catalog_of(plan.names).grant_view_table(table.address, role) if only_looks else table.grant(role)
+    """Yield what notes operations and pauses, or only looks at them; and before it the tables, if they are missing."""
+    tables = (operations_table(operations_address(plan.names)), pauses_table(pauses_address(plan.names)))
+    for table in tables:
+        yield from table.create()
+    yield from guard([table.address for table in tables])
+    for table in tables:
+        yield (
+            catalog_of(plan.names).grant_view_table(table.address, role) if only_looks else table.grant(role)
+        )
 
 
 def _viewing(plan: Plan, role: str) -> Iterator[Statement[None]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -26,6 +27,7 @@ from rowbus.cli.options import (
 )
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.queue.verbs import create_all
+from rowbus.cli.schema.roles import LOG_PURPOSES, read_roles
 from rowbus.cli.schema.tables import Purpose, grants_for, plans_for
 from rowbus.cli.store import set_up_store, store_sql, store_table
 from rowbus.cli.subscriptions import create_table
@@ -297,7 +299,11 @@ def _show_results(results: dict[str, tuple[str, ...]], *, as_json: bool) -> None
 def grants(  # noqa: PLR0913 - an option is a parameter
     target: System = None,
     *,
-    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="Whom to grant them to.")],
+    role: Annotated[str | None, typer.Option("--role", metavar="ROLE", help="Whom to grant them to.")] = None,
+    roles: Annotated[
+        Path | None,
+        typer.Option("--roles", metavar="FILE", help="All roles of a system, from a file in TOML."),
+    ] = None,
     queues: Queues = None,
     send: Annotated[bool, typer.Option("--send", help="What sending needs.")] = False,
     receive: Annotated[bool, typer.Option("--receive", help="What receiving needs.")] = False,
@@ -330,7 +336,16 @@ def grants(  # noqa: PLR0913 - an option is a parameter
     of that log, too. With --view, and without --operate, the role may only read it.
     With --log the options stand for the roles pgq_writer (--send), pgq_reader (--receive) and pgq_admin (--operate).
     Roles with so little cannot install: run endpoints with --no-install.
+    A file for --roles has a table a role: `[shop_sales]`, `receive = ["Sales"]`, `send = ["Billing"]`; `web = true`,
+    `log = ["receive"]`.
     """
+    if roles is not None:
+        if role or queues or log or spark or any((send, receive, view, operate, servicecontrol, web)):
+            raise typer.BadParameter("says all of it; leave the other options out.", param_hint="--roles")
+        _show_roles(roles, target, schema, database)
+        return
+    if role is None:
+        raise typer.BadParameter("say whom to grant them to: --role, or --roles.", param_hint="--role")
     if log or spark:
         _alone(target, queues)
         if log:
@@ -352,6 +367,15 @@ def grants(  # noqa: PLR0913 - an option is a parameter
         )
     parts = [part for plan in plans for part in _grants(plan, wanted, role)]
     typer.echo("\n".join(dict.fromkeys(parts)))
+
+
+def _show_roles(file: Path, target: str | None, schema: str | None, database: str | None) -> None:
+    for one in list(read_roles(file, target, schema, database)):
+        parts = [part for plan, wanted in one.grants for part in _grants(plan, wanted, one.role)]
+        typer.echo("\n".join((f"-- {one.role}", *dict.fromkeys(parts))))
+        if one.log:
+            asked = {purpose: purpose in one.log for purpose in sorted(LOG_PURPOSES)}
+            log_schema.show_grants(one.role, **asked)
 
 
 def _grants(plan: Plan, wanted: Purpose, role: str) -> Iterator[str]:

@@ -26,10 +26,13 @@ from rowbus.log.consumers.life import Heartbeat, Life, TickerWatch
 from rowbus.log.consumers.policy import Retries
 from rowbus.log.consumers.telling import Telling
 from rowbus.log.range import LogRange
+from rowbus.messages.address import DEFAULT_SCHEMA, QueueAddress
 from rowbus.running.backoff import jittered
 from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import ElectedService, Election
 from rowbus.running.waiting import pause_unless_notified
+from rowbus.transport.pauses.hold import Hold
+from rowbus.transport.pauses.table import PAUSES, Paused
 from rowbus.work.fate import Kind
 
 if TYPE_CHECKING:
@@ -81,6 +84,9 @@ class LogConsumer(ElectedService["ReadSession"]):
             ChunkWorker(database, table, told, parts=settings.workers, part=part, shown=settings.stand_by)
             for part in range(settings.workers)
         ]
+        self._hold = Hold(
+            QueueAddress(DEFAULT_SCHEMA, PAUSES), [Paused("consumer", f"{table.log}/{table.consumer}")]
+        )
         self._retries: Retries
         self._life: Life
         self._isolated: int | None = None  # the whole batch that failed as a whole
@@ -141,6 +147,8 @@ class LogConsumer(ElectedService["ReadSession"]):
         if self._settings.notifications:
             await session.run(self._range.listen(await session.run(self._range.find())))
         while not self._stopping.is_set():
+            if not await self._hold.wait(session, self.pause, self._stopping.is_set):
+                return
             claim = await session.run(self._table.next_batch(self._settings))
             if claim is None:
                 self._outages.succeeded()

@@ -86,11 +86,15 @@ def _begun(
         return None
     table = operations_table(operations_address(addresses))
     try:
-        person = f"{_user()}, role {session.run(table.role())}"
-        return begin(session, addresses, identity, act._replace(person=person))
+        return begin(session, addresses, identity, act._replace(person=person_here(session, addresses)))
     except RowbusError as error:
         warn(f"this is not noted in {table.address}: {error}; `rowbus schema grants --web` prints the grant")
         return None
+
+
+def person_here(session: Session, addresses: Addresses) -> str:
+    """Name who runs this process, and the role of the session."""
+    return f"{_user()}, role {session.run(operations_table(operations_address(addresses)).role())}"
 
 
 def _user() -> str:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from rowbus.running.threads import Threads
     from rowbus.settings import EndpointSettings
     from rowbus.transport.limits.gate import Gate
+    from rowbus.transport.pauses.hold import Hold
     from rowbus.transport.queues.lookout import Lookout
     from rowbus.transport.queues.table import OversizedMessage
     from rowbus.transport.receiving.delivery import Callbacks
@@ -64,6 +65,9 @@ LAPSES_AFTER = 300.0  # seconds without a failure after which the next is an out
 
 class Receiver(Service):
     """The receiving side of one queue. For one event loop."""
+
+    hold: Hold | None = None
+    """What knows whether an operator has paused it."""
 
     trips: RoundTrips | None = None
     """What notes the round trips of the slots, in a process that traces."""
@@ -185,10 +189,18 @@ class Receiver(Service):
         return self.peeking.patience
 
     async def enter(self, session: AsyncSession, most: int) -> int:
-        """Wait at the endpoint's own limit; say for how many messages a receive may start, 0 when stopping."""
+        """Wait while it is paused, and at the endpoint's own limit; say for how many to receive, 0 when stopping."""
+        hold, ended = self.hold, self._stopping.is_set
+        if hold is not None and hold.is_due and not await hold.wait(session, self.pause, ended):
+            return 0
         if self.gate is None:
             return most
         return await self.gate.enter(session, most, self.pause, self._stopping.is_set)
+
+    @property
+    def receives_on(self) -> bool:
+        """Whether a receive may travel with a commit: tokens, and what operators say, come before a transaction."""
+        return self.gate is None and (self.hold is None or not self.hold.is_due)
 
     def looked(self, look: Look, rows: list[MessageRow]) -> int:
         """Note what a look found and return how many messages."""

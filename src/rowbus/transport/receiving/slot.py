@@ -255,9 +255,7 @@ class Slot:
         trips = self._receiver.trips
         started = 0 if trips is None else trips.now()
         try:
-            receives_on = (
-                self._wanted() and self._receiver.gate is None and not self._is_stained
-            )  # its tokens come before a transaction
+            receives_on = self._wanted() and self._receiver.receives_on and not self._is_stained
             travel = self._receiver.permits.try_travel(self._most()) if receives_on else None
             if travel is None:
                 await self._transaction.complete(outgoing)

@@ -21,6 +21,7 @@ from rowbus.errors import StorageError
 from rowbus.errors.exception_facts import attribute, is_a
 from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import Service
+from rowbus.transport.pauses.hold import PERIOD
 from rowbus.transport.recurring.schedule import CatchUp, due_ticks, pause_until
 from rowbus.transport.recurring.table import recurring_table
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.running.critical import Alarm
+    from rowbus.transport.pauses.hold import Hold
+    from rowbus.transport.pauses.table import Paused
     from rowbus.transport.recurring.schedule import Schedule
     from rowbus.transport.recurring.table import ScheduleRow
 
@@ -57,8 +60,13 @@ class RecurringService(Service):
         messages: Sequence[Recurring],
         clock: Callable[[], Statement[datetime]],
         alarm: Alarm,
+        *,
+        hold: Hold | None = None,
     ) -> None:
-        """Take the table and the recurring messages; `clock` asks the database what time it is. No I/O."""
+        """Take the table and the recurring messages; `clock` asks the database what time it is. No I/O.
+
+        `hold` knows which of them an operator has paused: they are sent when that is over, as they catch up.
+        """
         outages = ReportedBreaker(
             "Sending recurring messages", f"Could not send recurring messages of {address}", logger, alarm
         )
@@ -68,6 +76,7 @@ class RecurringService(Service):
         self._messages = {message.name: message for message in messages}
         self._clock = clock
         self._in_vain = 0
+        self._hold = hold
 
     async def prepare(self) -> None:
         """Note the schedules that are new, or another than they were. Raises StorageError."""
@@ -82,11 +91,20 @@ class RecurringService(Service):
         """Send what is due, then sleep until something is."""
         rows = await self._rows()
         at = rows[0].at if rows else datetime.now(UTC)
-        sent = await self._send_all([row for row in rows if row.next_due <= at])
+        held = {one.name.partition("/")[2] for one in await self._held()}
+        sent = await self._send_all([row for row in rows if row.next_due <= at and row.name not in held])
         self._outages.succeeded()
         self._in_vain = 0 if all(sent) else self._in_vain + 1
         waiting = [row.next_due for row in rows if row.next_due > at]
-        await self.pause(pause_until(at if sent else min(waiting, default=None), at, self._in_vain))
+        pause = pause_until(at if sent else min(waiting, default=None), at, self._in_vain)
+        await self.pause(min(pause, PERIOD) if held else pause)
+
+    async def _held(self) -> Sequence[Paused]:
+        """Return what operators have paused."""
+        if self._hold is None:
+            return ()
+        async with self._pool.session() as session:
+            return await self._hold.ask(session)
 
     async def send(self, row: ScheduleRow) -> bool:
         """Send the ticks of a schedule that are due, in one transaction; say whether another instance had not yet."""

@@ -28,6 +28,7 @@ from rowbus.log.spark_drivers import SparkDrivers
 from rowbus.log.ticker import ticks
 from rowbus.messages.message import read_headers, time_sent
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.pauses.table import paused
 from rowbus.transport.queues.catalog.finding import Found, find_queues, sort_out
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -215,6 +216,7 @@ class Look:
 
     def __init__(self, addresses: Addresses, *, is_postgresql: bool, period: float) -> None:
         """Take how names become addresses, and seconds between two looks. No I/O."""
+        self._addresses = addresses
         self._catalog = catalog_of(addresses)
         self._queues = QueueLook(addresses, has_statistics=is_postgresql)
         self._has_logs = is_postgresql
@@ -298,7 +300,12 @@ class Look:
         asked = self._catalog.receivers(self._queues.addresses)
         found = tuple(session.run(asked)) if asked is not None else ()
         gone = self._miss(found, datetime.now(UTC))
-        return {"instances": tuple(session.run(instances())), "receivers": found, "gone": gone}
+        return {
+            "instances": tuple(session.run(instances())),
+            "receivers": found,
+            "gone": gone,
+            "pauses": paused(session, self._addresses),
+        }
 
     def _miss(self, found: Iterable[Receivers], now: datetime) -> tuple[Gone, ...]:
         """Remember who receives now, and return who did in the last day and does not."""

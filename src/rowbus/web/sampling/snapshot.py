@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rowbus.log.diagnosis import ConsumerState, LogState
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.delayed.table import DelayedState
+    from rowbus.transport.pauses.table import Pause
     from rowbus.transport.queues.diagnosis import Finding
     from rowbus.transport.queues.shape import QueueShape
     from rowbus.transport.queues.traffic import Receivers
@@ -83,6 +84,7 @@ class Snapshot:
     instances: tuple[Instances, ...] = ()
     receivers: tuple[Receivers, ...] = ()
     gone: tuple[Gone, ...] = ()
+    pauses: tuple[Pause, ...] = ()
     delayed: tuple[DelayedFigures, ...] = ()
     delayed_left_out: Mapping[QueueAddress, str] = field(default_factory=dict["QueueAddress", str])
     """Tables of delayed messages of which nothing is read, and why."""

@@ -1,0 +1,67 @@
+"""The table of pauses on PostgreSQL.
+
+Invariant: as in `pauses/table.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowbus.database.statements import Statement, no_rows, scalar
+from rowbus.transport.pauses import table
+from rowbus.transport.pauses.table import Pause, Paused
+from rowbus.transport.queues.records.postgresql import RecordTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from rowbus.database.statements import Query, Rows
+
+
+class PausesTable(table.PausesTable, RecordTable):
+    """Statements on one table of pauses."""
+
+    def create(self) -> list[Statement[None]]:
+        """Create the table if it is missing: to run in one transaction. Another creator may make this fail."""
+        share = self._load("share", "Failed to let others look into")
+        return [*super().create(), Statement(share, {}, no_rows)]
+
+    def pause(self, what: Paused, *, person: str, why: str, until: datetime | None) -> Statement[int]:
+        """Pause something, or say anew why and until when."""
+        parameters = {**what._asdict(), "person": person, "why": why, "until": until}
+        return Statement(self._load("pause", "Failed to add to"), parameters, self._counted)
+
+    def resume(self, what: Paused) -> Statement[int]:
+        """End a pause; say 0 if there was none."""
+        return Statement(self._load("resume", "Failed to delete from"), what._asdict(), self._counted)
+
+    def holds(self, names: Sequence[Paused]) -> Statement[list[Paused]]:
+        """Return which of these are paused."""
+        parameters = {"kinds": [one.kind for one in names], "names": [one.name for one in names]}
+        return Statement(self._load("holds", "Failed to look into", prepare=True), parameters, _held)
+
+    def list(self) -> Statement[list[Pause]]:
+        """Return the pauses in force."""
+        return Statement(self._load("list", "Failed to look into"), {}, _pauses)
+
+    def can_be_read(self) -> Statement[bool]:
+        """Say whether the table is there, and this role may read it."""
+        return self._asked(self._load("can_be_read", "Failed to look for", prepare=True))
+
+    def can_be_changed(self) -> Statement[bool]:
+        """Say whether this role may pause: write to the table, or create it if it is missing."""
+        return self._asked(self._load("can_be_changed", "Failed to look for"))
+
+    def _asked(self, query: Query) -> Statement[bool]:
+        return Statement(
+            query, {"schema_name": self.address.schema, "table_name": self.address.table}, scalar
+        )
+
+
+def _pauses(rows: Rows, _count: int) -> list[Pause]:
+    return [Pause._make(row) for row in rows]
+
+
+def _held(rows: Rows, _count: int) -> list[Paused]:
+    return [Paused._make(row) for row in rows]

@@ -1,0 +1,118 @@
+"""Pauses: what operators have paused, why and until when; a form that pauses, and buttons that resume.
+
+Invariant: a pause says who made it and why; what is paused is shown on the overview, too.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from rowbus.errors import ConfigurationError
+from rowbus.messages.addresses import address_of
+from rowbus.transport.pauses.hold import pause_now
+from rowbus.transport.pauses.table import Paused, paused, pauses_address, pauses_table
+from rowbus.web.pages import Action, Page, Question, View, change
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from rowbus.database.sessions import Session
+    from rowbus.messages.addresses import Addresses
+    from rowbus.web.operations import Operation
+    from rowbus.web.visit import Visit
+
+KINDS: Final = {
+    "endpoint": "Sales",
+    "queue": "Sales",
+    "consumer": "LOG/CONSUMER",
+    "recurring": "ENDPOINT/NAME",
+}
+"""What can be paused, and how it is called."""
+
+
+def _pause(
+    session: Session, addresses: Addresses, what: Paused, *, person: str, why: str, minutes: str
+) -> int:
+    ends = datetime.now(UTC) + timedelta(minutes=int(minutes)) if minutes else None
+    return pause_now(session, pauses_address(addresses), what, person=person, why=why, until=ends)
+
+
+def _resume(session: Session, addresses: Addresses, what: Paused) -> int:
+    return session.run(pauses_table(pauses_address(addresses)).resume(what))
+
+
+async def _show(visit: Visit) -> Response:
+    found = await visit.read(paused, visit.site.addresses)
+    may_change = visit.may_operate and await visit.read(_may_change, visit.site.addresses)
+    return visit.render("pauses.html", pauses=found, kinds=KINDS, may_change=may_change)
+
+
+def _may_change(session: Session, addresses: Addresses) -> bool:
+    table = pauses_table(pauses_address(addresses)) if addresses.backend == "postgresql" else None
+    return table is not None and session.run(table.can_be_changed())
+
+
+def _meant(visit: Visit) -> Paused:
+    """Return what a form means; raises ConfigurationError, and InvalidAddressError for a queue that cannot be one."""
+    kind, name = visit.form.get("kind", ""), visit.form.get("name", "").strip()
+    if kind not in KINDS or not name or "\0" in name:
+        raise ConfigurationError("Say what is meant, and its name.")
+    return Paused(kind, str(address_of(name, visit.site.addresses)) if kind == "queue" else name)
+
+
+def _reason(visit: Visit) -> tuple[str, str]:
+    """Return why, and for how many minutes; raises ConfigurationError."""
+    why, minutes = visit.form.get("why", "").strip(), visit.form.get("minutes", "").strip()
+    if not why or "\0" in why:
+        raise ConfigurationError("Say why: others will ask.")
+    if minutes and not (minutes.isascii() and minutes.isdigit() and len(minutes) < 6):  # noqa: PLR2004 - 69 days
+        raise ConfigurationError("The minutes are a number, or nothing: until somebody resumes it.")
+    return why, minutes
+
+
+async def _ask_to_pause(visit: Visit) -> Question:
+    what, (why, minutes) = _meant(visit), _reason(visit)
+    return Question(
+        title=f"Pause the {what.kind} {what.name}?",
+        text="What is in hand is finished; nothing more is begun, in any process and also after a restart, until "
+        + (f"{minutes} minutes have passed, or it is resumed." if minutes else "it is resumed."),
+        button="Pause it",
+        subject=f"{what.kind} {what.name}: {why}",
+    )
+
+
+async def _do_pause(visit: Visit, operation: Operation) -> str:
+    what, (why, minutes), addresses = _meant(visit), _reason(visit), visit.site.addresses
+    told, place = f"The {what.kind} {what.name} is paused.", str(pauses_address(addresses))
+    named = {"person": operation.who, "why": why, "minutes": minutes}
+    return await change(visit, operation, place, lambda _: told, _pause, addresses, what, **named)
+
+
+async def _ask_to_resume(visit: Visit) -> Question:
+    what = _meant(visit)
+    return Question(
+        title=f"Resume the {what.kind} {what.name}?",
+        text="All processes go on within two seconds.",
+        button="Resume it",
+        subject=f"{what.kind} {what.name}",
+    )
+
+
+async def _do_resume(visit: Visit, operation: Operation) -> str:
+    what, addresses = _meant(visit), visit.site.addresses
+
+    def tell(count: int) -> str:
+        return f"The {what.kind} {what.name} is {'resumed' if count else 'not paused any more'}."
+
+    return await change(visit, operation, str(pauses_address(addresses)), tell, _resume, addresses, what)
+
+
+PAGE: Final = Page(
+    "Pauses",
+    (View("pauses", "/pauses", _show),),
+    (
+        Action("pauses.add", "/pauses/add", "pause", _ask_to_pause, _do_pause),
+        Action("pauses.end", "/pauses/end", "resume", _ask_to_resume, _do_resume),
+    ),
+)
