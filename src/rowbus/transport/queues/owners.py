@@ -78,7 +78,7 @@ def guard(addresses: Iterable[QueueAddress], schemas: Iterable[str] = ()) -> lis
     return [Statement(query, {"tables": tables, "schemas": [*schemas]}, no_rows)] if tables else []
 
 
-def owners(
+def find_owners(
     addresses: Iterable[QueueAddress], beside: QueueAddress | None = None
 ) -> Statement[Mapping[QueueAddress, Ownership]]:
     """Say whose tables these are; missing ones are left out. Reads nothing of theirs, and waits for nobody.
@@ -119,7 +119,7 @@ def _owned(addresses: Iterable[QueueAddress]) -> list[str]:
 def _find_foreign(addresses: Iterable[QueueAddress]) -> Steps[list[Foreign]]:
     """Find tables, and what they run, of roles that this one cannot trust; where they are, it trusts the schema's."""
     asked = [address for address in addresses if address.backend == QueueAddress.backend]
-    found: Mapping[QueueAddress, Ownership] = (yield owners(asked)) if asked else {}
+    found: Mapping[QueueAddress, Ownership] = (yield find_owners(asked)) if asked else {}
     return [foreign for address, whose in found.items() for foreign in _foreign(str(address), whose)]
 
 

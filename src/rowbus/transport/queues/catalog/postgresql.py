@@ -12,7 +12,7 @@ from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog.table import Guard, QueueState
 from rowbus.transport.queues.diagnosis import ServerFacts, SnapshotHolder, Storage
-from rowbus.transport.queues.owners import owners, refuse_foreign_schema
+from rowbus.transport.queues.owners import find_owners, refuse_foreign_schema
 from rowbus.transport.queues.shape import Key, QueueColumn, QueueShape, Sequence
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Query, Row, Rows
     from rowbus.database.steps import Steps
     from rowbus.messages.addresses import Addresses
+    from rowbus.transport.queues.catalog.ownership import Ownership
     from rowbus.transport.queues.catalog.table import Catalog
 
 _FOLDER = "transport/queues/catalog/sql/postgresql"
@@ -50,6 +51,11 @@ def find_subscriptions() -> Statement[list[QueueAddress]]:
     return Statement(_load("find_subscriptions", "Failed to look for subscriptions"), {}, _addresses)
 
 
+def owners(addresses: Iterable[QueueAddress]) -> Statement[Mapping[QueueAddress, Ownership]]:
+    """Say whose tables these are; missing ones are left out. Reads nothing of theirs, and waits for nobody."""
+    return find_owners(addresses)
+
+
 def guard(address: QueueAddress, beside: QueueAddress | None = None) -> Guard:
     """Return what is to be run, in a transaction, before a table that was found is read.
 
@@ -57,7 +63,7 @@ def guard(address: QueueAddress, beside: QueueAddress | None = None) -> Guard:
     """
     names = {"schema": address.schema, "queue": address.table}
     lock = _load("lock_for_look", f"Failed to look into {address}", names, queue=str(address))
-    return Guard((begin_look(), Statement(lock, {}, no_rows)), owners([address], beside))
+    return Guard((begin_look(), Statement(lock, {}, no_rows)), find_owners([address], beside))
 
 
 def begin_look() -> Statement[None]:
