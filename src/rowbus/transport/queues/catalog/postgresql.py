@@ -56,14 +56,11 @@ def owners(addresses: Iterable[QueueAddress]) -> Statement[Mapping[QueueAddress,
     return find_owners(addresses)
 
 
-def guard(address: QueueAddress, beside: QueueAddress | None = None) -> Guard:
-    """Return what is to be run, in a transaction, before a table that was found is read.
-
-    Who owns the queue `beside` is trusted, too.
-    """
+def guard(address: QueueAddress) -> Guard:
+    """Return what is to be run, in a transaction, before a table that was found is read."""
     names = {"schema": address.schema, "queue": address.table}
     lock = _load("lock_for_look", f"Failed to look into {address}", names, queue=str(address))
-    return Guard((begin_look(), Statement(lock, {}, no_rows)), find_owners([address], beside))
+    return Guard((begin_look(), Statement(lock, {}, no_rows)), find_owners([address]))
 
 
 def begin_look() -> Statement[None]:
