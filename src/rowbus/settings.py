@@ -55,7 +55,7 @@ class FailureHandling(Enum):
 
 
 class AllowedDestinations(Enum):
-    """Which queues a message may be sent on to that names its destination itself, in a header its sender wrote."""
+    """Which queues get what a message names them for, in a header that its sender wrote."""
 
     ANY_QUEUE = "any queue"
     """Every queue that the endpoint's role may send to."""
@@ -193,10 +193,11 @@ class EndpointSettings:
     """How many messages one transaction may receive, process and commit. Defaults to 1."""
 
     allowed_destinations: Allowed = AllowedDestinations.SAME_SCHEMA
-    """Where messages are sent on to that name a destination themselves: due messages that another mover put into the
-    endpoint's queue, and those on their way through its delayed message store. Their senders wrote the header, and who
-    may send to one queue is not to reach every other: systems with several schemas say here which. A message for
-    elsewhere moves to the error queue. What handlers send and reply is not concerned. Defaults to the same schema."""
+    """Where messages go whose destination a sender named: replies, acknowledgements of ServiceControl's retries, due
+    messages that another mover put into the endpoint's queue, and those on their way through its delayed message store.
+    Who may send to one queue is not to reach every other: systems with several schemas say here which. What handlers
+    send by name is not concerned. A message that is not let go on moves to the error queue; a reply that is not fails.
+    Defaults to the same schema."""
 
     max_message_size: int = LARGEST_MESSAGE
     """How many bytes headers and body of a message may have together, as the database stores them, to be received, and

@@ -218,6 +218,23 @@ async def test_a_reply_goes_to_another_schema_where_that_is_allowed(endpoints: E
     assert row.headers[Header.EXCEPTION_TYPE] == "rowbus.errors.DestinationRefusedError"
 
 
+@in_one_mode
+async def test_an_acknowledgement_goes_to_the_error_queue_of_the_endpoint_wherever_that_is(
+    endpoints: Endpoints,
+) -> None:
+    error = await elsewhere(endpoints.backend)
+    await endpoints.backend.create_queue("Web")
+    headers = order_headers(
+        ServiceControl__Retry__UniqueMessageId="1",
+        ServiceControl__Retry__AcknowledgementQueue=error.canonical,
+        NServiceBus__ReplyToAddress=endpoints.queue("Web").canonical,
+    )
+    async with make_sales(endpoints, error_queue=error.canonical) as sales:
+        await endpoints.backend.insert(sales.address, headers, ORDER)
+        row = await wait_for(endpoints, error)
+    assert Header.RETRY_SUCCESSFUL in row.headers
+
+
 TRAP = """
     drop role if exists rowbus_test_mallory; create role rowbus_test_mallory; create sequence "Caught";
     create function "Trap"() returns trigger language plpgsql

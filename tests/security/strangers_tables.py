@@ -5,6 +5,7 @@ Invariant: a trap that fires moves the sequence `mallory.caught`, unless the str
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -15,6 +16,7 @@ from rowbus.database.sessions import Session
 from rowbus.errors import RowbusError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import PostgresAddresses
+from rowbus.messages.headers import Header
 from rowbus.web import subscriptions
 from rowbus.web.delayed import messages
 from rowbus.web.failed import message
@@ -91,6 +93,49 @@ def police(run: Run) -> None:
     for name in TABLES:
         run(f'alter table mallory."{name}" enable row level security')
         run(f'create policy evil on mallory."{name}" using (mallory.trap())')
+
+
+EVERY_TRAP: Final = """
+    create function mallory.fire() returns trigger language plpgsql
+    as 'begin perform mallory.trap(); return new; end';
+    alter function mallory.trap() immutable;
+    create collation mallory.own from "C";
+    create domain mallory.checked as text check (mallory.trap());
+    alter table mallory.error
+    add more mallory.checked collate mallory.own,
+    add made boolean generated always as (mallory.trap()) stored
+"""
+TRAPS_OF_A_TABLE: Final = """
+    create trigger of_rows before insert or update or delete on {0} for each row execute function mallory.fire();
+    create trigger of_all before insert or update or delete on {0} execute function mallory.fire();
+    alter table {0} alter {1} set default mallory.trap()::text, add check (mallory.trap());
+    create index on {0} ((mallory.trap())) where mallory.trap();
+    grant all on {0} to public
+"""
+
+
+def set_every_trap(run: Run) -> None:
+    """Put all on each table that its owner can: what reads it, or writes to it, runs a trap."""
+    run(f"set role {MALLORY}")
+    run(EVERY_TRAP)
+    police(run)
+    for name in TABLES:
+        text = {"Store": "destination", "Routing": "endpoint"}.get(name, "headers")
+        run(TRAPS_OF_A_TABLE.format(f'mallory."{name}"', text))
+        if name != "error":  # a rule keeps statements of ours with a WITH from running at all
+            run(f'create rule evil as on insert to mallory."{name}" do also select mallory.trap()')
+    run("reset role")
+
+
+def bait(run: Run) -> None:
+    """Have messages and subscriptions of the queue Sales name the stranger's tables."""
+    there = QueueAddress("mallory", "error").canonical
+    headers = json.dumps({Header.FAILED_QUEUE: there, Header.FORWARD_DESTINATION: there})
+    run(f"insert into error (id, headers, body) values (gen_random_uuid(), '{headers}', '{{}}')")
+    run(f"insert into \"Sales.Delayed\" (headers, body, due) values ('{headers}', '{{}}', now())")
+    run(
+        f"insert into \"SubscriptionRouting\" values ('{there}', 'Evil', 'Shop.Another') on conflict do nothing"
+    )
 
 
 def swap_for_views(run: Run) -> None:

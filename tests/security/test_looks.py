@@ -9,10 +9,24 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
 
+from rowbus.errors import RowbusError
 from tests.fixtures.command_line import Ask, CommandLine, as_role
 from tests.fixtures.every import every
-from tests.security.strangers_tables import LOOKS, MALLORY, lay_out, look, police, swap_for_views
+from tests.security.commands import CHANGING, COMMANDS, READING, prepare
+from tests.security.installation import Installation, installed, run
+from tests.security.strangers_tables import (
+    LOOKS,
+    MALLORY,
+    bait,
+    lay_out,
+    look,
+    police,
+    set_every_trap,
+    swap_for_views,
+)
 
 PATIENCE = 20.0  # seconds after which a look counts as one that hangs
 
@@ -71,6 +85,65 @@ def test_nobody_who_locks_a_table_makes_a_look_wait(name: str, rowbus: CommandLi
     assert not hung
     assert re.search(r"""(not looked at: |["'])locked""", thread.said)
     ask('drop table error, "Sales.Delayed", "SubscriptionRouting"')
+
+
+WALKED = {
+    "viewer": READING,
+    "operator": (*READING, *(command for command in CHANGING if not command.startswith(("log", "ticker")))),
+    "endpoint": CHANGING,
+    "ticker": (*READING, "ticker --once", "log install", "log drop orders --yes --force"),
+    "Spark source": READING,
+    "Spark sink": READING,
+    "superuser": (*COMMANDS, "errors retry --all --to-any-queue", "metrics"),
+}
+"""Who walks which commands; each also opens the pages."""
+
+
+@pytest.mark.slow  # some hundred commands
+@pytest.mark.product
+@pytest.mark.timeout(900)
+def test_nobody_steps_into_a_trap(rowbus: CommandLine, ask: Ask) -> None:
+    """All commands and pages, as each role, beside tables that run a stranger's code whatever is done with them."""
+    with installed(rowbus.database) as place:
+        ask("grant create on schema public to public")
+        lay_out(ask)
+        set_every_trap(ask)
+        for role, commands in WALKED.items():
+            for started in (CHANGING[0], "log captures"):
+                prepare(place, started)
+            bait(ask)
+            for command in commands:
+                said = _walk(place, role, command)
+                assert ask("select is_called from mallory.caught") == [(False,)], (role, command, said)
+                assert "statement timeout" not in said, (role, command)
+                if command in {"queue list", "delayed list", "doctor"} and role == "superuser":
+                    assert f"belongs to {MALLORY}" in said
+            for page in LOOKS:
+                if page.endswith(("page", "overview")):
+                    look(rowbus, _dsn(place, role), page)
+                    assert ask("select is_called from mallory.caught") == [(False,)], (role, page)
+        ask(f"alter role current_user set rowbus.trusted_owners = {MALLORY}")
+        try:
+            said = _walk(place, "superuser", "errors retry --all --to-any-queue")
+        finally:
+            ask("alter role current_user reset rowbus.trusted_owners")
+        assert ask("select is_called from mallory.caught") == [(True,)], said
+
+
+def _walk(place: Installation, role: str, command: str) -> str:
+    """Put everything back, have the stranger's names in it, and run a command; return what it says."""
+    if command not in {*READING, "metrics"}:
+        prepare(place, command)
+        bait(lambda text: place.owner.execute(text.encode()))
+    try:
+        return run(_dsn(place, role), *command.split())
+    except (RowbusError, AssertionError) as error:
+        return str(error)
+
+
+def _dsn(place: Installation, role: str) -> str:
+    chosen = "" if role == "superuser" else f" -c role={place.names[role]}"
+    return make_conninfo(place.dsn, options=f"-c statement_timeout=5s{chosen}")
 
 
 class _Beside(threading.Thread):

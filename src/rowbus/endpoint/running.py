@@ -205,6 +205,7 @@ class RunningEndpoint:
             audit=Audit(
                 self._identity,
                 queue=parts.audit_queue,
+                error_queue=parts.error_queue,
                 time_to_be_received=parts.settings.audit_time_to_be_received,
                 mutators=parts.mutators,
             ),

@@ -107,14 +107,17 @@ class Audit:
         identity: Identity,
         *,
         queue: QueueAddress | None,
+        error_queue: QueueAddress,
         time_to_be_received: timedelta | None,
         mutators: Sequence[Mutator] = (),
     ) -> None:
         """Send copies to `queue` (None: no copies), and acknowledgements to the queue that a message names for them.
 
-        `mutators` change the copies.
+        The latter is the error queue where ServiceControl asks: the endpoint's own is its operator's choice, and not
+        judged. `mutators` change the copies.
         """
         self._mutators = mutators
+        self._error_queue = error_queue
         self._identity = identity
         self._queue = queue
         self._time_to_be_received = time_to_be_received
@@ -139,7 +142,8 @@ class Audit:
             received, received_from=queue, message_id=new_message_id, now=ended
         ):
             await onto_loop()
-            await delivery.require(acknowledgement.destination)
+            if acknowledgement.destination != self._error_queue:
+                await delivery.require(acknowledgement.destination)
             delivery.send(acknowledgement)
         if self._queue is not None and DUPLICATE not in delivery.items:
             left = _as_left(delivery, received)

@@ -25,7 +25,6 @@ from rowbus.database.steps import answer_steps
 from rowbus.errors import DestinationRefusedError, QueueNotFoundError
 from rowbus.settings import AllowedDestinations
 from rowbus.transport.queues.catalog.ownership import advice
-from rowbus.transport.queues.catalog.table import guard_of
 from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
@@ -104,13 +103,14 @@ def find_standing(destination: QueueAddress, queue: QueueAddress, *, is_named: b
 
     The owner of one that the operator `is_named` for is not asked about. Locks nothing.
     """
-    is_queue: bool | None = yield queue_table(destination).is_queue()
+    table = queue_table(destination)
+    is_queue: bool | None = yield table.is_queue()
     if not is_queue:
         return Standing(None if is_queue is None else NO_QUEUE)
-    guard = None if is_named else guard_of(destination, queue)
-    if guard is None:
+    asked = None if is_named else table.ownership(queue)
+    if asked is None:
         return Standing("")
-    whose: Ownership | None = (yield guard.owners).get(destination)
+    whose: Ownership | None = yield asked
     if whose is None:
         return Standing(None)
     reason = whose.reason or whose.runs

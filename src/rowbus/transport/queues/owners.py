@@ -78,15 +78,15 @@ def guard(addresses: Iterable[QueueAddress], schemas: Iterable[str] = ()) -> lis
     return [Statement(query, {"tables": tables, "schemas": [*schemas]}, no_rows)] if tables else []
 
 
-def owners(
-    addresses: Iterable[QueueAddress], beside: QueueAddress | None = None
-) -> Statement[Mapping[QueueAddress, Ownership]]:
-    """Say whose tables these are; missing ones are left out. Reads nothing of theirs, and waits for nobody.
-
-    Who owns the queue `beside` is trusted, too.
-    """
+def find_owners(addresses: Iterable[QueueAddress]) -> Statement[Mapping[QueueAddress, Ownership]]:
+    """Say whose tables these are; missing ones are left out. Reads nothing of theirs, and waits for nobody."""
     named = list(addresses)
-    return _asked([one.schema for one in named], [one.table for one in named], _ownerships, beside)
+    return _asked([one.schema for one in named], [one.table for one in named], _ownerships)
+
+
+def find_ownership(address: QueueAddress, beside: QueueAddress) -> Statement[Ownership | None]:
+    """Say whose a table is, None if it is missing; who owns the queue `beside` is trusted, too. Locks nothing."""
+    return _asked([address.schema], [address.table], _ownership, beside)
 
 
 def _asked(
@@ -119,7 +119,7 @@ def _owned(addresses: Iterable[QueueAddress]) -> list[str]:
 def _find_foreign(addresses: Iterable[QueueAddress]) -> Steps[list[Foreign]]:
     """Find tables, and what they run, of roles that this one cannot trust; where they are, it trusts the schema's."""
     asked = [address for address in addresses if address.backend == QueueAddress.backend]
-    found: Mapping[QueueAddress, Ownership] = (yield owners(asked)) if asked else {}
+    found: Mapping[QueueAddress, Ownership] = (yield find_owners(asked)) if asked else {}
     return [foreign for address, whose in found.items() for foreign in _foreign(str(address), whose)]
 
 
@@ -134,6 +134,10 @@ def _ownerships(rows: Rows, _count: int) -> dict[QueueAddress, Ownership]:
     return {
         QueueAddress(schema, name): Ownership(*facts) for schema, name, *facts in rows if name is not None
     }
+
+
+def _ownership(rows: Rows, _count: int) -> Ownership | None:
+    return next((Ownership(*facts) for _schema, name, *facts in rows if name is not None), None)
 
 
 def _schema_owner(rows: Rows, _count: int) -> str | None:

@@ -27,6 +27,7 @@ from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.message import MessageRow, PeekedMessage
 from rowbus.messages.uuids import random_uuid_texts, random_uuids
 from rowbus.settings import LARGEST_MESSAGE, LONGEST_HEADERS_READ, LONGEST_READ
+from rowbus.transport.queues.owners import find_ownership
 from rowbus.transport.queues.shape import QueueColumn, takes_messages
 from rowbus.transport.queues.table import OversizedMessage, Place
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Row, Rows
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
+    from rowbus.transport.queues.catalog.ownership import Ownership
     from rowbus.transport.queues.table import MovedMessage
 
 _FOLDER = "transport/queues/sql/postgresql"
@@ -246,6 +248,10 @@ class QueueTable:
         """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
         names = {"schema_name": self.address.schema, "table_name": self.address.table}
         return Statement(self._once("is_queue", "Failed to look for the columns of"), names, _is_queue)
+
+    def ownership(self, beside: QueueAddress) -> Statement[Ownership | None]:
+        """Say whose the table is to a role that trusts the owner of the queue `beside`, too. Locks nothing."""
+        return find_ownership(self.address, beside)
 
     def holds(self, row_id: str) -> Statement[bool]:
         """Say whether a row is in the queue, in flight or not."""

@@ -227,6 +227,9 @@ class QueueTable:
         probe = known_columns(self.address)
         return Statement(probe.query, probe.parameters, _is_queue)
 
+    def ownership(self, _beside: QueueAddress) -> None:
+        """Return None: whose tables these are is not asked here."""
+
     def holds(self, row_id: str) -> Statement[bool]:
         """Say whether a row is in the queue and not in flight; keeps no lock."""
         return Statement(self._once("holds", "Failed to look into"), {"row_id": row_id}, truth)

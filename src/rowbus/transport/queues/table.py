@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Query, Row, Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow, OutgoingMessage, PeekedMessage
+    from rowbus.transport.queues.catalog.ownership import Ownership
 
 
 class OversizedMessage(NamedTuple):
@@ -209,6 +210,10 @@ class QueueTable(MessageTable, Protocol):
 
     def is_queue(self) -> Statement[bool | None]:
         """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
+        raise NotImplementedError
+
+    def ownership(self, beside: QueueAddress) -> Statement[Ownership | None] | None:
+        """Say whose the table is to a role that trusts the owner of the queue `beside`; None where it runs no code."""
         raise NotImplementedError
 
     def holds(self, row_id: str) -> Statement[bool]:

@@ -13,7 +13,7 @@ from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog.table import Guard, QueueState
 from rowbus.transport.queues.diagnosis import EndedLoops, ServerFacts, SnapshotHolder, Storage
-from rowbus.transport.queues.owners import owners, refuse_foreign_schema
+from rowbus.transport.queues.owners import find_owners, refuse_foreign_schema
 from rowbus.transport.queues.shape import Key, QueueColumn, QueueShape, Sequence
 from rowbus.transport.queues.traffic import Receivers
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Query, Row, Rows
     from rowbus.database.steps import Steps
     from rowbus.messages.addresses import Addresses
+    from rowbus.transport.queues.catalog.ownership import Ownership
     from rowbus.transport.queues.catalog.table import Catalog
 
 _FOLDER = "transport/queues/catalog/sql/postgresql"
@@ -70,14 +71,16 @@ def receivers(addresses: Iterable[QueueAddress]) -> Statement[list[Receivers]]:
     return Statement(query, parameters, decode)
 
 
-def guard(address: QueueAddress, beside: QueueAddress | None = None) -> Guard:
-    """Return what is to be run, in a transaction, before a table that was found is read.
+def owners(addresses: Iterable[QueueAddress]) -> Statement[Mapping[QueueAddress, Ownership]]:
+    """Say whose tables these are; missing ones are left out. Reads nothing of theirs, and waits for nobody."""
+    return find_owners(addresses)
 
-    Who owns the queue `beside` is trusted, too.
-    """
+
+def guard(address: QueueAddress) -> Guard:
+    """Return what is to be run, in a transaction, before a table that was found is read."""
     names = {"schema": address.schema, "queue": address.table}
     lock = _load("lock_for_look", f"Failed to look into {address}", names, queue=str(address))
-    return Guard((begin_look(), Statement(lock, {}, no_rows)), owners([address], beside))
+    return Guard((begin_look(), Statement(lock, {}, no_rows)), find_owners([address]))
 
 
 def begin_look() -> Statement[None]:

@@ -178,7 +178,7 @@ class Catalog:
         ]
 
 
-def guard(_address: QueueAddress, _beside: QueueAddress | None = None) -> None:
+def guard(_address: QueueAddress) -> None:
     """Return None: reading a table runs no code of its owner."""
 
 

@@ -150,11 +150,7 @@ def catalog_of(addresses: Addresses) -> Catalog:
     return table
 
 
-def guard_of(address: QueueAddress, beside: QueueAddress | None = None) -> Guard | None:
-    """Return what guards a look into a table; None where a look runs no code of its owner. No I/O.
-
-    Who owns the queue `beside` is trusted, too.
-    """
-    guard = backend_class("rowbus.transport.queues.catalog", address.backend, "guard")
-    found: Guard | None = guard(address, beside)
+def guard_of(address: QueueAddress) -> Guard | None:
+    """Return what guards a look into a table; None where a look runs no code of its owner. No I/O."""
+    found: Guard | None = backend_class("rowbus.transport.queues.catalog", address.backend, "guard")(address)
     return found
