@@ -167,7 +167,7 @@ def test_when_a_worker_is_killed_with_its_executor_the_query_goes_on_with_the_ot
     log.fill(1_000, random.Random(7), ticks=6)
     Plan("sink.write.rows", "before", 3, "wait").write(spark_folder / "faults")
     driver = programs.start(PROGRAM, str(spark_folder), "table-staged", cluster.url, *EXECUTORS)
-    await_that(lambda: has_fired(spark_folder / "faults"), "the planned moment", patience=120)
+    await_that(lambda: has_fired(spark_folder / "faults"), "the planned moment", patience=240)
 
     waiting = int((spark_folder / "faults" / "pid").read_text())
     next(worker for worker in cluster.workers if waiting in children(worker.process.pid)).kill()
@@ -183,7 +183,7 @@ def test_when_the_driver_is_killed_another_one_goes_on(
     log.fill(1_000, random.Random(8), ticks=6)
     Plan("sink.commit", "after", 1, "wait").write(spark_folder / "faults")
     driver = programs.start(PROGRAM, str(spark_folder), "table-staged", cluster.url, *EXECUTORS)
-    await_that(lambda: has_fired(spark_folder / "faults"), "the planned moment", patience=120)
+    await_that(lambda: has_fired(spark_folder / "faults"), "the planned moment", patience=240)
     kill_below(driver.pid)
 
     another = programs.start(PROGRAM, str(spark_folder), "table-staged", cluster.url, *EXECUTORS)
