@@ -19,7 +19,6 @@ from pyspark.find_spark_home import _find_spark_home
 from rowbus.spark.java import provide_java
 from tests.fixtures.places import ROOT
 from tests.fixtures.processes import Program, Programs, await_that, children, kill_below
-from tests.fixtures.spark import JAVA
 from tests.spark.crash.faults import Plan, has_fired
 from tests.spark.crash.scene import Log, into_table
 
@@ -33,12 +32,7 @@ pytestmark = [
 
 PROGRAM = ROOT / "tests" / "spark" / "crash" / "stream_program.py"
 MEETING = ROOT / "tests" / "spark" / "meeting_program.py"
-EXECUTORS = (
-    "spark.executor.memory=512m",
-    "spark.executor.cores=1",
-    f"spark.executor.extraJavaOptions={JAVA}",
-    "spark.driver.bindAddress=127.0.0.1",
-)
+EXECUTORS = ("spark.executor.memory=512m", "spark.executor.cores=1", "spark.driver.bindAddress=127.0.0.1")
 
 
 class Service:
