@@ -16,6 +16,7 @@ import pytest
 
 import rowbus
 from rowbus.messages.headers import Header, parse_enclosed_types
+from tests.conformance.backend import StoredRow
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints
 from tests.conformance.transport import eventually
 from tests.fixtures.dotnet_rows import SCENARIOS, Row, rows
@@ -80,7 +81,7 @@ def types_in(cases: list[Case]) -> set[str]:
 
 
 class Reader:
-    """An endpoint that takes all that .NET wrote in a scenario, JSON and XML."""
+    """An endpoint that takes all that .NET wrote, JSON and XML, one scenario after the other."""
 
     def __init__(self, endpoints: Endpoints, types: set[str]) -> None:
         self.backend = endpoints.backend
@@ -97,15 +98,19 @@ class Reader:
         async def take(message: dict[str, Any], context: rowbus.Context) -> None:
             self.handled.setdefault(context.body, []).append((dict(context.headers), message))
 
-    async def reads(self, cases: list[Case]) -> None:
-        async with self.endpoint:
-            for case in cases:
-                await self.backend.insert(self.endpoint.address, _text_of(case.row), case.row.body)
+    async def reads(self, cases: list[Case]) -> list[StoredRow]:
+        """Have a scenario's rows read; return what is in the error queue, which is empty afterwards."""
+        self.handled.clear()
+        for case in cases:
+            await self.backend.insert(self.endpoint.address, _text_of(case.row), case.row.body)
 
-            async def done() -> bool:
-                return await self.backend.count(self.endpoint.address) == 0
+        async def done() -> bool:
+            return await self.backend.count(self.endpoint.address) == 0
 
-            await eventually(done)
+        await eventually(done)
+        failed = await self.backend.rows(ERROR)
+        await self.backend.execute(f"delete from {ERROR}")
+        return failed
 
 
 def _text_of(row: Row) -> str:
@@ -116,17 +121,26 @@ def _text_of(row: Row) -> str:
     return json.dumps({name: value for name, value in row.headers.items() if name not in left_out})
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
-async def test_every_row_is_handled_consumed_or_refused_with_its_reason(
-    endpoints: Endpoints, name: str
-) -> None:
-    cases = [Case(row, outcomes_of(row)) for row in rows(name)]
-    reader = Reader(endpoints, types_in(cases))
+async def test_every_row_is_handled_consumed_or_refused_with_its_reason(endpoints: Endpoints) -> None:
+    scenarios = {name: [Case(row, outcomes_of(row)) for row in rows(name)] for name in SCENARIOS}
+    reader = Reader(endpoints, types_in([case for cases in scenarios.values() for case in cases]))
+    wrong = []
 
-    await reader.reads(cases)
+    async with reader.endpoint:
+        for name, cases in scenarios.items():
+            failed = await reader.reads(cases)
+            try:
+                check(cases, reader, failed)
+            except AssertionError as error:
+                wrong.append(f"{name}: {error}")
 
+    assert not wrong, "\n".join(wrong)
+
+
+def check(cases: list[Case], reader: Reader, refused: list[StoredRow]) -> None:
+    """Compare what became of a scenario's rows with what was to become of them."""
     reasons = Counter[str]()
-    for failed in await endpoints.backend.rows(ERROR):
+    for failed in refused:
         text = str(failed.headers[Header.EXCEPTION_MESSAGE])
         reasons[next((reason for reason in REFUSED.values() if reason in text), text)] += 1
     expected = Counter(
@@ -138,7 +152,7 @@ async def test_every_row_is_handled_consumed_or_refused_with_its_reason(
     assert expected - reasons == Counter()
     for case in cases:
         if case.outcomes == {HANDLED}:
-            found = reader.handled[case.row.body or b""]
+            found = reader.handled.get(case.row.body or b"", [])
             assert all(message == (body_of(case.row) or message) for _, message in found)
             assert any(_equal(headers, case.row) for headers, _ in found)
 

@@ -324,6 +324,7 @@ def variables(path: str, database: str) -> list[str]:
     return [f"--set={name}={value}" for name, value in values.items()]
 
 
+@pytest.mark.one_version  # each server prepares it above; psql is one program
 @every("path", FILES)
 def test_psql_runs_it_as_it_is(with_queue: Session, database: str, path: str) -> None:
     missing = names_in(path) | set(re.findall(r':"(\w+)"', body_of(path)))

@@ -73,21 +73,25 @@ def assert_that_servicecontrol_can_import(row: StoredRow, message_id: str) -> No
     assert row.expires_in is None
 
 
-@pytest.mark.parametrize("kind", UNREADABLE)
-async def test_a_row_with_unreadable_headers_is_moved_with_its_text_and_its_body(
-    endpoints: Endpoints, kind: str
+async def test_rows_with_unreadable_headers_are_moved_with_their_text_and_their_body(
+    endpoints: Endpoints,
 ) -> None:
     handled: list[str] = []
+    ids = {}
     async with make_sales(endpoints, handled) as sales:
-        row_id = await endpoints.backend.insert(sales.address, UNREADABLE[kind], b"\x00body", expires_in=60)
+        for kind, text in UNREADABLE.items():
+            ids[kind] = await endpoints.backend.insert(
+                sales.address, text, f"\0{kind}".encode(), expires_in=60
+            )
         await endpoints.backend.insert(sales.address, GOOD, b'{"order_id":"next"}')
-        (row,) = await wait_until_moved(endpoints)
+        moved = {row.body: row for row in await wait_until_moved(endpoints, len(UNREADABLE))}
         await eventually(lambda: handled == ["next"])
 
-    assert_that_servicecontrol_can_import(row, row_id)
-    assert row.headers[RAW_HEADERS] == UNREADABLE[kind]
-    assert row.headers[Header.EXCEPTION_TYPE] == "rowbus.errors.MalformedHeadersError"
-    assert row.body == b"\x00body"
+    for kind, text in UNREADABLE.items():
+        row = moved[f"\0{kind}".encode()]
+        assert_that_servicecontrol_can_import(row, ids[kind])
+        assert row.headers[RAW_HEADERS] == text, kind
+        assert row.headers[Header.EXCEPTION_TYPE] == "rowbus.errors.MalformedHeadersError", kind
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
+from tests.fixtures.pairs import turn
 from tests.log.coop_queue import CoopQueue, another_session, emptied
 
 MEMBERS = ("a", "b", "d", "e")
@@ -64,7 +65,7 @@ class Group:
         self.queue.unregister(member, 1)  # what it held it may still try to finish
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", turn(range(28), 4))
 def test_each_event_takes_effect_once_whatever_the_members_do(pgq: psycopg.Connection, seed: int) -> None:
     queue = CoopQueue(pgq)
     queue.create(*MEMBERS)
@@ -113,7 +114,7 @@ def work(dsn: str, member: str, seed: int) -> list[object]:
     return done
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", turn(range(28), 1))
 def test_each_event_takes_effect_once_with_members_in_parallel(
     pgq: psycopg.Connection, log_database: str, seed: int
 ) -> None:

@@ -19,7 +19,6 @@ from pyspark.find_spark_home import _find_spark_home
 from rowbus.spark.java import provide_java
 from tests.fixtures.places import ROOT
 from tests.fixtures.processes import Program, Programs, await_that, children, kill_below
-from tests.fixtures.spark import JAVA
 from tests.spark.crash.faults import Plan, has_fired
 from tests.spark.crash.scene import Log, into_table
 
@@ -33,12 +32,7 @@ pytestmark = [
 
 PROGRAM = ROOT / "tests" / "spark" / "crash" / "stream_program.py"
 MEETING = ROOT / "tests" / "spark" / "meeting_program.py"
-EXECUTORS = (
-    "spark.executor.memory=512m",
-    "spark.executor.cores=1",
-    f"spark.executor.extraJavaOptions={JAVA}",
-    "spark.driver.bindAddress=127.0.0.1",
-)
+EXECUTORS = ("spark.executor.memory=512m", "spark.executor.cores=1", "spark.driver.bindAddress=127.0.0.1")
 
 
 class Service:
@@ -167,7 +161,7 @@ def test_when_a_worker_is_killed_with_its_executor_the_query_goes_on_with_the_ot
     log.fill(1_000, random.Random(7), ticks=6)
     Plan("sink.write.rows", "before", 3, "wait").write(spark_folder / "faults")
     driver = programs.start(PROGRAM, str(spark_folder), "table-staged", cluster.url, *EXECUTORS)
-    await_that(lambda: has_fired(spark_folder / "faults"), "the planned moment", patience=120)
+    await_that(lambda: has_fired(spark_folder / "faults"), "the planned moment", patience=240)
 
     waiting = int((spark_folder / "faults" / "pid").read_text())
     next(worker for worker in cluster.workers if waiting in children(worker.process.pid)).kill()
@@ -183,7 +177,7 @@ def test_when_the_driver_is_killed_another_one_goes_on(
     log.fill(1_000, random.Random(8), ticks=6)
     Plan("sink.commit", "after", 1, "wait").write(spark_folder / "faults")
     driver = programs.start(PROGRAM, str(spark_folder), "table-staged", cluster.url, *EXECUTORS)
-    await_that(lambda: has_fired(spark_folder / "faults"), "the planned moment", patience=120)
+    await_that(lambda: has_fired(spark_folder / "faults"), "the planned moment", patience=240)
     kill_below(driver.pid)
 
     another = programs.start(PROGRAM, str(spark_folder), "table-staged", cluster.url, *EXECUTORS)

@@ -25,7 +25,7 @@ from tests.spark.crash.conftest import ALL_SINKS, make_copy
 from tests.spark.crash.faults import DRIVER_POINTS, SINK_POINTS, TASK_POINTS, Plan, has_fired
 from tests.spark.crash.scene import Log, Stream
 
-RUNS = int(os.environ.get("ROWBUS_TEST_RUNS", effort("6", "20")))
+RUNS = int(os.environ.get("ROWBUS_TEST_RUNS", effort("4", "20")))
 SEED = int(os.environ.get("ROWBUS_TEST_SEED", today()))
 
 pytestmark = [

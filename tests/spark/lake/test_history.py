@@ -17,6 +17,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.tables.comparison import compare_tables
 from rowbus.spark.lake.tables.history.table import HistoryTable
 from rowbus.spark.lake.tables.upkeep import vacuum_tables
+from tests.fixtures.pairs import turn
 from tests.spark.lake.following import KEY_CHANGE, Following
 from tests.spark.lake.versions import at, check, told, versions
 
@@ -475,7 +476,7 @@ class Story:
         return self.random.randrange(12)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", turn(range(28), 1))  # a story a day
 def test_versions_say_of_each_moment_what_the_database_had(lake: Following, seed: int) -> None:
     """Also of the time that the lake is behind, with tables altered meanwhile."""
     story = Story(lake, seed)
