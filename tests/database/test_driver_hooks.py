@@ -78,6 +78,7 @@ def test_each_of_the_list_is_asked_for() -> None:
     members = {
         f"{owner}.{name}" for owner in ("AsyncConnection", "Connection") for name in ("lock", "_pipeline")
     }
+    members |= {"AsyncConnection._prepared"}
     assert OURS.keys() | members == UNDOCUMENTED.keys()
 
 

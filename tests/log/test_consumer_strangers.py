@@ -20,11 +20,6 @@ MANY = "select n from generate_series(1, 100000) n"
 
 pytestmark = pytest.mark.one_version
 
-CURRENT = """
-    select current_user, current_setting('default_transaction_read_only'), current_setting('search_path'),
-        current_setting('statement_timeout')
-"""
-
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="")
 left: list[object] = []
 
@@ -157,51 +152,3 @@ async def test_a_task_that_a_handler_leaves_writes_in_no_other_transaction(
     assert orders.seen() == []
     assert len([each for each in caplog.records if "left tasks running" in each.getMessage()]) == 3
     left.clear()
-
-
-SETTINGS = (
-    "set role stranger",
-    "set session authorization stranger",
-    "set default_transaction_read_only = on",
-    "set search_path = nowhere",
-    "set statement_timeout = '1min'",
-    "set local role stranger",
-)
-REFUSED = ["set role stranger; select refused", "rollback; set role stranger"]
-
-
-@pytest.mark.parametrize("chunk_size", [1, 50])
-@pytest.mark.parametrize("kind", ["async def", "def"])
-async def test_a_setting_that_a_handler_changes_is_there_for_no_other_event(
-    orders: Orders, kind: str, chunk_size: int
-) -> None:
-    log, found = orders.log(), set[tuple[object, ...]]()
-    settings = replace(NEVER, chunk_size=chunk_size)
-    orders.connection.execute("create role stranger; grant all on seen, seen_at_seq to stranger")
-
-    if kind == "def":
-
-        @log.consumer("one", settings=settings)
-        def one(event: rowbus.Event, context: rowbus.SyncLogContext) -> None:
-            found.update(context.connection.execute(CURRENT).fetchall())
-            context.connection.execute("insert into seen (data) values (%s)", [event.data])
-            context.connection.execute(str(event.data).encode())
-
-    else:
-
-        @log.consumer("one", settings=settings)
-        async def one_async(event: rowbus.Event, context: rowbus.LogContext) -> None:
-            found.update(await (await context.connection.execute(CURRENT)).fetchall())
-            await note(context, event)
-            await context.connection.execute(str(event.data).encode())
-
-    async with log:
-        orders.deliver(*SETTINGS, "select", *REFUSED)
-        await orders.finished()
-        orders.deliver(*SETTINGS, "select")
-        await orders.finished()
-        dead = [letter.event.data for letter in log.dead_letters("one")]
-    orders.connection.execute("drop owned by stranger; drop role stranger")
-    assert orders.seen() == [*SETTINGS, "select"] * 2
-    assert dead == REFUSED
-    assert len(found) == 1

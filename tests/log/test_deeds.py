@@ -104,12 +104,17 @@ FAILS: dict[str, str | OnConnection] = {
     "commit by a method": lambda connection: connection.commit(),
     "autocommit": _set_autocommit,
     "a block left open": _leave_a_block,
+    "role, and an error": "set role stranger; select refused",
     "release our savepoint": "release savepoint rowbus_message; select refused",
 }
 """What is done on the connection, and fails."""
 
 PASSES: dict[str, str | OnConnection] = {
     "role": "set role stranger",
+    "role, until the commit": "set local role stranger",
+    "role, by a function": "select set_config('role', 'stranger', false)",
+    "authorization": "set session authorization stranger",
+    "timeout": "set statement_timeout = '1min'",
     "read only": "set default_transaction_read_only = on",
     "characteristics": "set session characteristics as transaction isolation level serializable",
     "search path": "set search_path = nowhere",
@@ -126,13 +131,19 @@ PASSES: dict[str, str | OnConnection] = {
 }
 """What is done on the connection, passes, and is there for nobody else."""
 
-OF_SAGAS = ["role", "back to our savepoint"]
+OF_SAGAS = ["role", "role, until the commit", "role, by a function", "authorization", "back to our savepoint"]
 """What fails in a saga too: its state is written by the role, and on what is there, that its method leaves."""
 
+PASS_OUTSIDE = ["autocommit", "commit", "commit work", "prepare", "roll back"]
+FAIL_OUTSIDE = ["begin", "savepoint", "back to our savepoint"]
+"""What passes, and fails, where there is no transaction."""
+
 DEEDS = {**FAILS, **PASSES}
+MAKE = "create table business (entry text); create role stranger; grant all on business to stranger"
+FORGET = "drop owned by stranger; drop role stranger"
 
 LOOK = """
-    select current_user, session_user, current_setting('search_path'),
+    select current_user, session_user, current_setting('search_path'), current_setting('statement_timeout'),
         current_setting('default_transaction_read_only'), current_setting('default_transaction_isolation'),
         (select count(*) from pg_listening_channels()),
         (select count(*) from pg_prepared_statements where name = 'stranger'),
@@ -242,48 +253,68 @@ def blocking_handler_of(seen: Seen) -> Callable[..., None]:
     return do
 
 
-@pytest.mark.parametrize("batch_size", [1, 10])
-@pytest.mark.parametrize("place", ["async def", "def", "saga"])
-async def test_what_a_handler_does_is_there_for_no_other(
-    orders: Orders, place: str, batch_size: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    seen, critical = Seen(), list[str]()
-    orders.connection.execute(
-        "create table business (entry text); create role stranger; grant all on business to stranger"
-    )
+async def failed_of(
+    orders: Orders,
+    place: str,
+    seen: Seen,
+    names: Sequence[str],
+    **settings: Any,  # noqa: ANN401 - the settings' own
+) -> set[str]:
+    """Have all messages handled in one slot, and return the names of those in the error queue."""
+    orders.connection.execute(MAKE)
     sales = rowbus.Endpoint(
         "Sales",
         database=orders.dsn,
-        settings=rowbus.EndpointSettings(concurrency=1, batch_size=batch_size),
+        settings=rowbus.EndpointSettings(concurrency=1, **settings),
         recoverability=NO_RETRIES,
-        on_critical_error=lambda text, _error: critical.append(text),
+        on_critical_error=lambda text, _error: left.append(text),
     )
     if place == "saga":
         sales.add(saga_of(seen))
     else:
         sales.handler(handler_of(seen) if place == "async def" else blocking_handler_of(seen))
-    names, good = mixed(NAMES)
     await sales.install()
     rowbus.Client(orders.connection).send_many("Sales", map(Command, names))
     async with sales:
         await eventually(lambda: orders.one('select count(*) = 0 from "Sales"')[0])
+        await eventually(lambda: len(seen.all) > len(names) // 2)
         assert orders.one(LOCK)[0]
+    orders.connection.execute(FORGET)
+    assert not [one for one in left if isinstance(one, str)]
+    return {body["name"] for (body,) in orders.all("select convert_from(body, 'UTF8')::json from error")}
+
+
+def entries(orders: Orders) -> list[str]:
+    return sorted(name for (name,) in orders.all("select entry from business"))
+
+
+@pytest.mark.parametrize("batch_size", [1, 10])
+@pytest.mark.parametrize("place", ["async def", "def", "saga"])
+async def test_what_a_handler_does_is_there_for_no_other(
+    orders: Orders, place: str, batch_size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen, (names, good) = Seen(), mixed(NAMES)
+    failed = await failed_of(orders, place, seen, names, batch_size=batch_size)
     too = OF_SAGAS if place == "saga" else []
-    failed = {body["name"] for (body,) in orders.all("select convert_from(body, 'UTF8')::json from error")}
-    orders.connection.execute("drop owned by stranger; drop role stranger")
     assert failed == {*RAISES, *FAILS, *too}
-    assert sorted(name for (name,) in orders.all("select entry from business")) == written(good, too)
+    assert entries(orders) == written(good, too)
     seen.check(good)
-    assert critical == []
     assert not [each for each in caplog.records if each.levelno >= logging.CRITICAL]
+
+
+@pytest.mark.parametrize("place", ["async def", "def"])
+async def test_nor_where_each_statement_commits_by_itself(orders: Orders, place: str) -> None:
+    seen, (names, good) = Seen(), mixed(NAMES)
+    failed = await failed_of(orders, place, seen, names, transaction_mode=rowbus.TransactionMode.NONE)
+    assert failed == {*RAISES, *FAILS} - {*PASS_OUTSIDE} | {*FAIL_OUTSIDE}
+    assert entries(orders) == sorted(names)
+    seen.check(good)
 
 
 @pytest.mark.parametrize("kind", ["async def", "def", "async def batch", "def batch"])
 async def test_what_a_consumer_does_is_there_for_no_other(orders: Orders, kind: str) -> None:
     seen, log = Seen(), orders.log()
-    orders.connection.execute(
-        "create table business (entry text); create role stranger; grant all on business to stranger"
-    )
+    orders.connection.execute(MAKE)
     settings, batch = replace(QUICK, max_retries=0), "batch" in kind
 
     async def each(events: Any, context: rowbus.LogContext) -> None:  # noqa: ANN401 - one or several
@@ -301,9 +332,9 @@ async def test_what_a_consumer_does_is_there_for_no_other(orders: Orders, kind: 
         await orders.finished()
         assert orders.one(LOCK)[0]
         dead = {letter.event.data for letter in log.dead_letters("one")}
-    orders.connection.execute("drop owned by stranger; drop role stranger")
+    orders.connection.execute(FORGET)
     assert dead == {*RAISES, *FAILS}
-    assert sorted(name for (name,) in orders.all("select entry from business")) == written(good)
+    assert entries(orders) == written(good)
     seen.check(good)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -19,7 +20,8 @@ from rowbus.running.bounded import Bounded
 from rowbus.running.service import Stoppable
 from rowbus.running.telemetry import process
 from rowbus.running.telemetry.beside import _Program
-from rowbus.running.telemetry.service import MeasuredService
+from rowbus.running.telemetry.listener import Address
+from rowbus.running.telemetry.service import MeasuredService, ToldWorkers
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import Level
 from tests.conformance.transport import eventually
@@ -139,3 +141,31 @@ def test_a_long_application_name_leaves_room_for_the_mark() -> None:
     assert name.startswith("rowbus ü")
     assert name.endswith(" (ended loops: 12)")
     assert len(name.encode()) <= LONGEST_NAME
+
+
+class Workers:
+    """One worker, as its supervisor knows it."""
+
+    count = 1
+
+    def processes(self) -> dict[int, int]:
+        return {1: 4711}
+
+
+async def test_a_supervisor_says_which_loops_of_its_workers_ended(short_folder: str) -> None:
+    worker = MeasuredService(_Program(), Address("", 0, f"{short_folder}/4711.sock"))
+    supervisor = ToldWorkers(cast("Any", Workers()), None, short_folder)
+    process.note_ended("rowbus ticker", ValueError())
+    await worker.start()
+    try:
+        assert "\nworker 1: rowbus ticker ended" in (await supervisor.live()).body
+    finally:
+        await worker.stop()
+    assert (await supervisor.live()).body == "alive\n"
+
+
+@pytest.fixture
+def short_folder() -> Iterator[str]:
+    """Give a folder whose name leaves room for that of a socket."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield folder

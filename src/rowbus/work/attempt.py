@@ -75,6 +75,10 @@ async def attempt(
         return Outcome(Ending.UNFINISHED, _unfinished(error))
     if error is None:
         error = _ensure_usable(session, in_transaction=in_transaction)
+    if not in_transaction and not session.ended and not session.closed:
+        await onto_loop()
+        await session.rollback()
+        error = error or HandlerError("The handler left a transaction open that it began: it is rolled back.")
     if error is None:
         return None
     await onto_loop()

@@ -16,6 +16,7 @@ import psycopg
 from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
+from rowbus.database.postgresql.driver_hooks import forget_plans
 from rowbus.database.postgresql.faults import translate, translate_send
 from rowbus.database.postgresql.pipelines import is_callers, run_pipelined, run_then
 from rowbus.database.postgresql.plans import UNKNOWN_PLAN
@@ -84,6 +85,8 @@ class AsyncSession:
             await cursor.execute(query.native, values_of(statement), prepare=query.prepare)
             rows = await cursor.fetchall() if _has_rows(cursor.pgresult) else ()
         except psycopg.Error as error:
+            if error.sqlstate == UNKNOWN_PLAN:
+                forget_plans(self.connection)
             raise translate(error, query) from error
         return statement.decode(rows, cursor.rowcount)
 

@@ -28,6 +28,7 @@ UNDOCUMENTED: Final = {
     "AsyncCursor._start_query": "what a handler leaves in its session (LISTEN, temporary tables) is there for the next",
     "Cursor._start_query": "what a `def` handler leaves in its session is there for the next",
     "AsyncConnection._deallocate": "a message fails now and then with 'prepared statement … does not exist'",
+    "AsyncConnection._prepared": "a session whose plans a handler has deallocated fails for good",
     "AsyncConnection._exec_command": "the savepoint of an attempt cannot be set",
     "Connection._exec_command": "the savepoint of a `def` handler's attempt cannot be set",
     "AsyncConnection._pipeline": "a handler's pipeline breaks that comes second in a batch",
@@ -90,6 +91,11 @@ def _run_script(pgconn: PGconn, text: bytes) -> PQGen[None]:
         failed = result if result.status == ExecStatus.FATAL_ERROR else None
     if failed is not None:
         raise error_from_result(failed)
+
+
+def forget_plans(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Have the driver make its plans anew: the server has lost one."""
+    connection._prepared.clear()  # noqa: SLF001 - see UNDOCUMENTED
 
 
 class _TellingCursor(BaseCursor[Any, TupleRow]):

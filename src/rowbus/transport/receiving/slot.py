@@ -255,7 +255,7 @@ class Slot:
         trips = self._receiver.trips
         started = 0 if trips is None else trips.now()
         try:
-            receives_on = self._wanted() and self._receiver.receives_on and not self._is_stained
+            receives_on = self._wanted() and self._receiver.receives_on and not self._is_spent
             travel = self._receiver.permits.try_travel(self._most()) if receives_on else None
             if travel is None:
                 await self._transaction.complete(outgoing)
@@ -276,14 +276,16 @@ class Slot:
         self._forget(rows)
         self._receiver.processing_succeeded()
         self._in_hand = following  # for a stop that comes during the calls
-        if self._is_stained:
+        if self._is_spent:
             await self._close()
         await make_calls(outgoing.afterwards)
         return following
 
     @property
-    def _is_stained(self) -> bool:
-        return self._session is not None and self._session.is_stained
+    def _is_spent(self) -> bool:
+        """Whether the session has to be another for the next message."""
+        session = self._session
+        return session is not None and (session.closed or session.is_stained)
 
     async def _receive_on(self, outgoing: Outgoing, travel: Travel) -> list[MessageRow]:
         found = 0
@@ -348,11 +350,7 @@ class Slot:
             self._in_hand = []
         if self._session is not None:
             await self._session.rollback()
-            if (
-                self._session.closed
-                or self._is_stained
-                or (self._outbox is not None and not self._outbox.is_idle)
-            ):
+            if self._is_spent or (self._outbox is not None and not self._outbox.is_idle):
                 await self._close()
 
     async def _close(self) -> None:

@@ -100,7 +100,8 @@ class NoTransaction:
     async def complete(self, outgoing: Outgoing) -> None:
         """Send."""
         self.completed = False
-        await self._dispatcher.dispatch((*outgoing.sends, *outgoing.verdicts), self._session)
+        session = None if self._session.closed else self._session  # given up, as a handler left it
+        await self._dispatcher.dispatch((*outgoing.sends, *outgoing.verdicts), session)
         self.completed = True
 
     async def complete_and_receive(
