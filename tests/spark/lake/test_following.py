@@ -36,6 +36,22 @@ def lake(
     return made
 
 
+def test_a_table_without_a_key_is_followed_by_its_rows(lake: Following) -> None:
+    lake.run(
+        "create table bare (a int, b text, seen int)", "insert into bare values (1, 'x', 1), (2, null, 1)"
+    )
+    lake.run("select pgq.capture_table('bare', 'changes', 'json', '{ignore=seen}')")
+    lake.copy()
+    lake.run(
+        "insert into bare values (3, null), (null, 'y'), (4, 'z')", "update bare set b = 'w' where a = 2"
+    )
+    lake.apply()
+    lake.run("update bare set a = 5 where a is null", "delete from bare where a in (1, 3)")
+    lake.run("update bare set seen = 7")
+    lake.apply()
+    assert lake.rows("public.bare") == [(2, "w"), (4, "z"), (5, "y")]
+
+
 def test_partitions_are_one_table_as_root(lake: Following) -> None:
     lake.run("create table parts (id int primary key, v text) partition by range (id)")
     lake.run("create table low partition of parts for values from (0) to (10)")

@@ -9,7 +9,7 @@ select
     array(select argument.value from unnest(status.arguments) as argument (value)) as arguments,
     coalesce(
         regexp_split_to_array(btrim(options.o_key), '[[:space:]]*,[[:space:]]*'),
-        string_to_array(pgq.table_key(status.table_id), ','),
+        string_to_array(pgq.exact_key(status.table_id, status.arguments), ','),
         '{}'
     ) as key_columns,
     described.column_names,
@@ -39,7 +39,7 @@ cross join lateral (
         ) as virtual_names,
         md5(
             concat(
-                coalesce(options.o_key, pgq.table_key(status.table_id)), '|',
+                coalesce(options.o_key, pgq.exact_key(status.table_id, status.arguments)), '|',
                 string_agg(
                     concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin), ','
                     order by c.attnum

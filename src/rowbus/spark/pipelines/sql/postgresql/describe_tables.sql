@@ -13,7 +13,7 @@ select
     described.required,
     coalesce(
         regexp_split_to_array(btrim(options.o_key), '[[:space:]]*,[[:space:]]*'),
-        string_to_array(pgq.table_key(status.table_id), ','),
+        string_to_array(pgq.exact_key(status.table_id, status.arguments), ','),
         '{}'
     ) as key_columns,
     format(

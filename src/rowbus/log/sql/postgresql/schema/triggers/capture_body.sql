@@ -13,7 +13,7 @@ declare
     v_columns text[];
     v_table text[] := pgq.event_table(i_table, i_args);
     v_exact boolean := pgq.is_exact(i_args);
-    v_list text := coalesce(v_options.o_key, case when v_exact then pgq.table_key(i_table) else pgq.index_key(i_table) end);
+    v_list text := coalesce(v_options.o_key, case when v_exact then pgq.exact_key(i_table, i_args) else pgq.index_key(i_table) end);
     v_key text[];
     v_ignored text[];
     v_event text := 'array[%L, %s, %L, %s, null, null]';

@@ -33,6 +33,7 @@ declare
     v_exact boolean := pgq.is_exact(i_args);
     v_key pg_catalog.text := case
         when i_op is null then pgq.row_table(case when false then i_new end)::pg_catalog.text
+        when 'whole-row' operator(pg_catalog.=) any(i_args) then pgq.row_whole_key(case when false then i_new end, i_args)
         when v_exact then pgq.row_key(case when false then i_new end)
         else pgq.row_index_key(case when false then i_new end)
     end;
