@@ -141,6 +141,18 @@ def test_a_released_table_is_captured_no_more_and_leaves_no_code(captured: psyco
             errors.InvalidParameterValue,
             "orders is no partitioned table",
         ),
+        (
+            "'orders', 'q', 'json', '{mask=total:hash}'",
+            errors.InvalidParameterValue,
+            "total .* cannot hold a mask",
+        ),
+        (
+            "'orders', 'q', 'json', '{mask=note:md5}'",
+            errors.InvalidParameterValue,
+            "mask=note:md5 is no mask",
+        ),
+        ("'orders', 'q', 'json', '{mask=noet:null}'", errors.UndefinedColumn, "no column noet .mask=."),
+        ("'orders', 'q', 'json', '{mask=id:null}'", errors.InvalidParameterValue, "column id is of the key"),
         ("'orders', null", errors.InvalidParameterValue, "must not be NULL"),
         ("'orders', 'q', 'json', '{}', 'mine'", errors.DuplicateObject, "has another trigger mine"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,25 @@ def test_a_table_without_a_key_is_followed_by_its_rows(lake: Following) -> None:
     lake.run("update bare set seen = 7")
     lake.apply()
     assert lake.rows("public.bare") == [(2, "w"), (4, "z"), (5, "y")]
+
+
+def test_masked_columns_are_masked_in_the_copy_and_in_changes(lake: Following) -> None:
+    lake.make(
+        "people",
+        "id int primary key, mail text, n int not null, v varchar(70)",
+        "mask=mail:hash",
+        "mask=n:null",
+    )
+    lake.run(
+        "select pgq.capture_table('people', 'changes', 'json', '{mask=mail:hash,mask=n:null,mask=v:truncate:2}')"
+    )
+    lake.run("insert into people values (1, 'a@b', 5, 'secret'), (2, null, 6, null)")
+    lake.copy()
+    lake.run("insert into people select id + 2, mail, n, v from people")
+    lake.apply()
+    hashed = sha256(b"a@b").hexdigest()
+    rows = [(1, hashed, None, "se"), (2, None, None, None), (3, hashed, None, "se"), (4, None, None, None)]
+    assert lake.rows("public.people") == rows
 
 
 def test_partitions_are_one_table_as_root(lake: Following) -> None:

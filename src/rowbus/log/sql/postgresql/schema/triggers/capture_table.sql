@@ -125,7 +125,7 @@ begin
     elsif v_options.o_bad is not null then
         raise exception using
             errcode = '22023', message = pg_catalog.format('capture_table: unknown argument %s', i_args[v_options.o_bad + 1]),
-            hint = 'Use ignore=…, pkey=…, backup, deny, ev_type=…, ev_data=…, ev_extra1=… to ev_extra4=…, when=…, insert-only, always, as-root or as-pgq.';
+            hint = 'Use ignore=…, mask=column:hash, pkey=…, backup, deny, ev_type=…, ev_data=…, ev_extra1=… to ev_extra4=…, when=…, insert-only, always, as-root or as-pgq.';
     elsif 'as-root' = any(i_args[2:]) and i_table is distinct from pg_catalog.pg_partition_root(i_table) then
         raise exception using
             errcode = '22023', message = pg_catalog.format('capture_table: %s is no partitioned table, or a partition', i_table),
@@ -141,6 +141,9 @@ begin
     end if;
     perform pgq.check_columns(i_table, 'ignore', v_options.o_ignored);
     perform pgq.check_columns(i_table, 'pkey', v_options.o_key);
+    perform pgq.check_masks(i_table, i_args, pgq.key_columns(
+        v_options.o_key, coalesce(v_options.o_key, pgq.exact_key(i_table, i_args[2:])), pgq.table_columns(i_table)
+    ));
     perform pgq.check_expression_columns(i_table, i_args[2:]);
 end
 $$;

@@ -1,6 +1,6 @@
 -- Reads the arguments of a trigger that follow the queue's name, in their order; the last of ignore= and of pkey=
 -- counts, and the first of an expression. `exact`, `as-root` and
--- `whole-row` have no option: see is_exact, named_table, exact_key. "bad" is the
+-- `whole-row` have no option: see is_exact, named_table, exact_key; masks are in masks.sql. "bad" is the
 -- place of the first that is none. o_expressions: of ev_type, ev_data, ev_extra1 … ev_extra4 and when. Locks nothing.
 create or replace function pgq.trigger_options(
     i_args text[],
@@ -27,6 +27,7 @@ begin
             when i_args[i] operator(pg_catalog.=) 'backup' then o_backup := true;
             when i_args[i] operator(pg_catalog.=) 'deny' then o_deny := true;
             when i_args[i] operator(pg_catalog.~~) 'ignore=%' then o_ignored := v_value;
+            when i_args[i] operator(pg_catalog.~~) 'mask=%' then null;
             when i_args[i] operator(pg_catalog.~~) 'pkey=%' then o_key := v_value;
             when v_place is not null and pg_catalog.strpos(i_args[i], '=') operator(pg_catalog.>) 0 then
                 o_expressions := coalesce(o_expressions, pg_catalog.array_fill(null::pg_catalog.text, '{7}'));
