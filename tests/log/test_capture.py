@@ -134,13 +134,25 @@ def test_a_released_table_is_captured_no_more_and_leaves_no_code(captured: psyco
         ("'orders', 'q', 'json', '{bad}'", errors.InvalidParameterValue, "unknown argument bad"),
         ("'orders', 'q', 'json', '{backup,bad=1}'", errors.InvalidParameterValue, "unknown argument bad=1"),
         ("'orders', 'q', 'json', '{SKIP}'", errors.InvalidParameterValue, "SKIP needs a BEFORE trigger"),
-        ("'keyless', 'q'", errors.InvalidParameterValue, "table public.keyless has no primary key"),
+        ("'keyless', 'q', 'sql'", errors.InvalidParameterValue, "table public.keyless has no primary key"),
         ("'nosuch', 'q'", errors.UndefinedTable, "nosuch"),
         (
             "'orders', 'q', 'json', '{as-root}'",
             errors.InvalidParameterValue,
             "orders is no partitioned table",
         ),
+        (
+            "'orders', 'q', 'json', '{mask=total:hash}'",
+            errors.InvalidParameterValue,
+            "total .* cannot hold a mask",
+        ),
+        (
+            "'orders', 'q', 'json', '{mask=note:md5}'",
+            errors.InvalidParameterValue,
+            "mask=note:md5 is no mask",
+        ),
+        ("'orders', 'q', 'json', '{mask=noet:null}'", errors.UndefinedColumn, "no column noet .mask=."),
+        ("'orders', 'q', 'json', '{mask=id:null}'", errors.InvalidParameterValue, "column id is of the key"),
         ("'orders', null", errors.InvalidParameterValue, "must not be NULL"),
         ("'orders', 'q', 'json', '{}', 'mine'", errors.DuplicateObject, "has another trigger mine"),
         (
@@ -178,6 +190,60 @@ def test_arguments_that_name_columns_are_let_pass(captured: psycopg.Connection, 
     captured.execute("create or replace function f(int) returns int language sql as 'select $1'")
     captured.execute("select pgq.capture_table('orders', 'q', 'json', %s)", [[arguments]])
     captured.execute("delete from orders; insert into orders values (1, 'a', 5)")
+
+
+@every(
+    "arguments, key",
+    [
+        ("{}", ["id", "note"]),
+        ("{ignore=note,backup}", ["id"]),
+        ('{"when=id is distinct from 9"}', ["id", "note"]),
+    ],
+)
+def test_the_key_of_a_table_without_one_is_the_whole_row(
+    captured: psycopg.Connection, arguments: str, key: list[str]
+) -> None:
+    captured.execute("drop table if exists keyless")
+    captured.execute(
+        "create table keyless (id int, note text, twice int generated always as (id * 2) stored)"
+    )
+    captured.execute("select pgq.capture_table('keyless', 'q', 'json', %s)", [arguments])
+    for code in ("select pgq.maint_capture()", "update pgq.capture_code set cc_shape = ''"):
+        captured.execute(
+            f"truncate keyless; {code}; select pgq.replace_generated_event(); delete from captured"
+        )
+        captured.execute("insert into keyless values (1, null)")
+        captured.execute("update keyless set id = 2")
+        captured.execute("delete from keyless")
+        types = [json.loads(event[1]) for event in events(captured)]
+        assert [entry["op"] for entry in types] == ["INSERT", "DELETE", "INSERT", "DELETE"]
+        assert all(entry["pkey"] == key for entry in types)
+
+    captured.execute("alter table keyless add primary key (id); insert into keyless values (3, 'a')")
+    assert json.loads(events(captured)[-1][1])["pkey"] == ["id"]
+
+
+def test_what_replication_applies_is_captured_where_it_is_asked_for(captured: psycopg.Connection) -> None:
+    captured.execute(PARTITIONED)
+    for arguments, expected in (("{}", 0), ("{always}", 6), ("{always,as-root}", 4), ("{}", 0)):
+        captured.execute("select pgq.capture_table('parts', 'q', 'json', %s)", [arguments])
+        captured.execute("set session_replication_role = replica")
+        captured.execute("insert into parts values (1, 'a'), (1, 'c'); truncate parts_a; truncate parts")
+        captured.execute("reset session_replication_role")
+        assert len(events(captured)) == expected
+
+
+def test_a_log_is_not_dropped_under_its_captures(captured: psycopg.Connection) -> None:
+    captured.execute(PARTITIONED)
+    captured.execute("select pgq.create_queue('other'), pgq.capture_table('parts', 'other')")
+    captured.execute("select pgq.capture_table('orders', 'other', 'url', '{insert-only}')")
+
+    with pytest.raises(errors.RaiseException, match=r"captured into it: public.orders, public.parts\n"):
+        captured.execute("select pgq.drop_queue('other')")
+
+    captured.execute("select pgq.drop_queue('other', true)")
+    captured.execute("insert into parts values (1, 'a'); truncate parts; insert into orders values (1)")
+    assert [event[0] for event in events(captured)] == ["q"]
 
 
 def test_a_table_without_a_key_is_captured_for_its_new_rows_or_by_a_key_that_is_named(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -247,6 +248,24 @@ def test_statements_set_no_column_that_is_computed(database: Connection) -> None
     assert both(database, made, *changes) == [
         *(("I", "(id,a) values ('1','5')"), ("U", "a='6' where id='1'"), ("D", "id='1'"))
     ]
+
+
+@every("form", ["json", "url", "sql"])
+def test_masked_columns_are_never_written(database: Connection, form: str) -> None:
+    masks = ("mask=e:m:hash", "mask=n:null", "mask=v:truncate:2")
+    arguments = ((*masks,), ("as-pgq", *masks), (*masks, "backup", "ignore=seen"), (*masks, "when=n > 0"))
+    for given in arguments:
+        table = 'create table t (id int primary key, "e:m" text, n int, v varchar(70), seen int)'
+        changes = (
+            "insert into t values (1, 'a@b', 123456789, 'secret', 0)",
+            "update t set \"e:m\" = 'c@d', v = 'hidden', seen = 1",
+            "delete from t",
+        )
+        events = both(database, (table, capture("t", form, *given)), *changes)
+        text = " ".join(data for _, data in events)
+        assert sha256(b"a@b").hexdigest() in text
+        assert not re.search("a@b|a%40b|c@d|c%40d|123456789|secret|hidden", text)
+        assert len(events) == 3
 
 
 # --------------------------------------------------------------------------------------------------------- sessions

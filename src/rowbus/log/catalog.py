@@ -50,7 +50,7 @@ def create(log: str) -> Statement[bool]:
 
 
 def drop(log: str, *, force: bool) -> Statement[bool]:
-    """Drop a log and its events; refused while it has consumers, unless forced."""
+    """Drop a log and its events; refused while it has consumers or captured tables, unless forced."""
     return _statement("logs/drop", f'Failed to drop log "{log}"', _is_one, log, force=force)
 
 

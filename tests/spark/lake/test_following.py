@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,41 @@ def lake(
     made = Following(log_database, pgq, tmp_path / "lake", request.param)
     made.make("orders", "id int primary key, customer text, total numeric(12, 2)")
     return made
+
+
+def test_a_table_without_a_key_is_followed_by_its_rows(lake: Following) -> None:
+    lake.run(
+        "create table bare (a int, b text, seen int)", "insert into bare values (1, 'x', 1), (2, null, 1)"
+    )
+    lake.run("select pgq.capture_table('bare', 'changes', 'json', '{ignore=seen}')")
+    lake.copy()
+    lake.run(
+        "insert into bare values (3, null), (null, 'y'), (4, 'z')", "update bare set b = 'w' where a = 2"
+    )
+    lake.apply()
+    lake.run("update bare set a = 5 where a is null", "delete from bare where a in (1, 3)")
+    lake.run("update bare set seen = 7")
+    lake.apply()
+    assert lake.rows("public.bare") == [(2, "w"), (4, "z"), (5, "y")]
+
+
+def test_masked_columns_are_masked_in_the_copy_and_in_changes(lake: Following) -> None:
+    lake.make(
+        "people",
+        "id int primary key, mail text, n int not null, v varchar(70)",
+        "mask=mail:hash",
+        "mask=n:null",
+    )
+    lake.run(
+        "select pgq.capture_table('people', 'changes', 'json', '{mask=mail:hash,mask=n:null,mask=v:truncate:2}')"
+    )
+    lake.run("insert into people values (1, 'a@b', 5, 'secret'), (2, null, 6, null)")
+    lake.copy()
+    lake.run("insert into people select id + 2, mail, n, v from people")
+    lake.apply()
+    hashed = sha256(b"a@b").hexdigest()
+    rows = [(1, hashed, None, "se"), (2, None, None, None), (3, hashed, None, "se"), (4, None, None, None)]
+    assert lake.rows("public.people") == rows
 
 
 def test_partitions_are_one_table_as_root(lake: Following) -> None:

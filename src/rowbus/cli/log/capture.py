@@ -48,6 +48,14 @@ def capture(
             help="An argument of the trigger, such as backup, ignore=note or when=…; may be given more than once.",
         ),
     ] = None,
+    masks: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--mask",
+            metavar="COLUMN=RULE",
+            help="Write a column as its hash, null, or truncate:n (its first n letters); may be given more than once.",
+        ),
+    ] = None,
     as_root: Annotated[
         bool,
         typer.Option("--as-root", help="Events of a partitioned table name it, and not its partitions."),
@@ -62,13 +70,19 @@ def capture(
 
     Waits for transactions that write to the table. Rows that are there already are not written.
     """
-    given = [*(arguments or ()), *(["as-root"] if as_root else [])]
+    given = [*(arguments or ()), *map(_mask, masks or ()), *(["as-root"] if as_root else [])]
     with open_log_database(database).session() as session:
         made = session.run(log_catalog.capture(table, log, form=form.value, arguments=given, trigger=trigger))
         is_open = session.run(log_schema.grant_style()) == "old"
     say(f"Changes of {table} are written to log {log} as {form.value}, by the trigger {made}.")
     if is_open:
         complain(f"who may not read {table} may read its changes, for {OLD_GRANTS}; {OLD_GRANTS_ADVICE}")
+
+
+def _mask(given: str) -> str:
+    """Return the trigger's argument for COLUMN=RULE."""
+    column, _, rule = given.rpartition("=")
+    return f"mask={column}:{rule}"
 
 
 def release(table: TableName, *, log: IntoLog, database: Database = None, _verbose: Verbose = False) -> None:

@@ -80,7 +80,10 @@ def drop(
     name: LogName,
     *,
     force: Annotated[
-        bool, typer.Option("--force", help="Even if consumers are registered; they are removed.")
+        bool,
+        typer.Option(
+            "--force", help="Even if it has consumers or captured tables; they are removed, these released."
+        ),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     database: Database = None,

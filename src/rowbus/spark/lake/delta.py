@@ -95,7 +95,11 @@ def merge_changes(
     """Merge rows, one for each key, in one commit; with a sequence, a row older than the table's changes nothing."""
     values = {quoted(name): f"source.{quoted(name)}" for name in changes.schema.names if name != DELETED}
     gone = f"source.{quoted(DELETED)}"
-    same = " and ".join(f"target.{quoted(name)} = source.{quoted(name)}" for name in keys)
+    nulls = {name for name in keys if changes.column(name).null_count}  # where the whole row is the key
+    same = " and ".join(
+        f"(target.{quoted(name)} {'is not distinct from' if name in nulls else '='} source.{quoted(name)})"
+        for name in keys
+    )
     late = f"source.{quoted(sequence)} < target.{quoted(sequence)}" if sequence else "false"
     fresh = f"not coalesce({late}, false)"
     merger = table.merge(

@@ -9,7 +9,7 @@ select
     array(select argument.value from unnest(status.arguments) as argument (value)) as arguments,
     coalesce(
         regexp_split_to_array(btrim(options.o_key), '[[:space:]]*,[[:space:]]*'),
-        string_to_array(pgq.table_key(status.table_id), ','),
+        string_to_array(pgq.exact_key(status.table_id, status.arguments), ','),
         '{}'
     ) as key_columns,
     described.column_names,
@@ -39,9 +39,9 @@ cross join lateral (
         ) as virtual_names,
         md5(
             concat(
-                coalesce(options.o_key, pgq.table_key(status.table_id)), '|',
+                coalesce(options.o_key, pgq.exact_key(status.table_id, status.arguments)), '|',
                 string_agg(
-                    concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin), ','
+                    concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin, c.mask), ','
                     order by c.attnum
                 )
             )
@@ -49,14 +49,16 @@ cross join lateral (
         string_agg(
             format(
                 case
+                    when c.mask <> 'null'
+                        then 'case when %1$I is not null then pgq.masked(pg_catalog.concat(%1$I), %3$L) end'
                     when
                         c.type_name in (
                             'bool', 'int2', 'int4', 'int8', 'float4', 'float8', 'bytea', 'text', 'varchar'
                         )
-                        then '%1$I::pg_catalog.%2$I as %1$I'
-                    else 'case when pg_catalog.num_nulls(%1$I) = 0 then pg_catalog.concat(%1$I) end as %1$I'
-                end,
-                c.attname, c.type_name
+                        then 'case when %4$L then %1$I::pg_catalog.%2$I end'
+                    else 'case when %4$L and pg_catalog.num_nulls(%1$I) = 0 then pg_catalog.concat(%1$I) end'
+                end || ' as %1$I',
+                c.attname, c.type_name, c.mask, c.mask is null
             ),
             ', ' order by c.attnum
         ) as list
@@ -86,7 +88,8 @@ cross join lateral (
             a.atttypmod,
             a.xmin,
             t.typname::text as type_name,
-            b.modifier
+            b.modifier,
+            pgq.column_mask(status.arguments, a.attname::text) as mask
         from base as b
         inner join pg_catalog.pg_type as t on b.type_id = t.oid
         inner join pg_catalog.pg_attribute as a on b.attnum = a.attnum

@@ -13,7 +13,7 @@ select
     described.required,
     coalesce(
         regexp_split_to_array(btrim(options.o_key), '[[:space:]]*,[[:space:]]*'),
-        string_to_array(pgq.table_key(status.table_id), ','),
+        string_to_array(pgq.exact_key(status.table_id, status.arguments), ','),
         '{}'
     ) as key_columns,
     format(
@@ -29,9 +29,21 @@ cross join lateral (
     select
         array_agg(a.attname::text order by a.attnum) as column_names,
         array_agg(format_type(a.atttypid, a.atttypmod) order by a.attnum) as type_names,
-        array_agg(a.attname::text order by a.attnum) filter (where a.attnotnull) as required,
-        string_agg(quote_ident(a.attname), ', ' order by a.attnum) as list
+        array_agg(a.attname::text order by a.attnum) filter (
+            where a.attnotnull and mask.rule is distinct from 'null'
+        ) as required,
+        string_agg(
+            format(
+                case mask.rule
+                    when 'null' then 'case when false then %1$I end'
+                    else case when mask.rule is null then '%1$I' else 'pgq.masked(%1$I::text, %2$L)' end
+                end,
+                a.attname, mask.rule
+            ),
+            ', ' order by a.attnum
+        ) as list
     from pg_catalog.pg_attribute as a
+    cross join lateral pgq.column_mask(status.arguments, a.attname::text) as mask (rule)
     where
         a.attrelid = class.oid and a.attnum > 0 and not a.attisdropped
         and a.attname <> all(coalesce(string_to_array(options.o_ignored, ','), '{}'))

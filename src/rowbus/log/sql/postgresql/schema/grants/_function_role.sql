@@ -31,7 +31,7 @@ as $$
             '_companions_operations', '_is_trusted_owner', '_untrusted_owner' -- which maint_operations calls
         ) then 'pgq_admin'
         when i_name ~ '^(_|insert_event_[0-9]+$|captured_)' or i_name in (
-            'capture_body', 'data_code', 'set_code', 'key_code', 'update_code', 'text_code', 'value_code', 'exact_field',
+            'capture_body', 'data_code', 'set_code', 'key_code', 'update_code', 'text_code', 'value_code', 'written_field',
             'differs_code', 'settings_code', 'concat_code', 'make_capture', 'keep_capture', 'drop_captures', 'replace_generated_event'
         ) then null
         when i_security_definer or i_name in (

@@ -52,7 +52,13 @@ language sql immutable as $$
         and not a.attisdropped;
 $$;
 
--- Returns the primary key, as a list of names.
+-- Returns the key of an exact capture, as a list of names: of one with whole-row, and of others.
+create or replace function pgq.row_whole_key(i_row anyelement, i_args text[])
+returns text
+language sql immutable as $$
+    select pgq.exact_key(pgq.row_table(i_row), i_args);
+$$;
+
 create or replace function pgq.row_key(i_row anyelement)
 returns text
 language sql immutable as $$

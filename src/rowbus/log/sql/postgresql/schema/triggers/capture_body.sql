@@ -13,7 +13,7 @@ declare
     v_columns text[];
     v_table text[] := pgq.event_table(i_table, i_args);
     v_exact boolean := pgq.is_exact(i_args);
-    v_list text := coalesce(v_options.o_key, case when v_exact then pgq.table_key(i_table) else pgq.index_key(i_table) end);
+    v_list text := coalesce(v_options.o_key, case when v_exact then pgq.exact_key(i_table, i_args) else pgq.index_key(i_table) end);
     v_key text[];
     v_ignored text[];
     v_event text := 'array[%L, %s, %L, %s, null, null]';
@@ -40,9 +40,9 @@ begin
     if v_exact and i_format = 'sql' then
         v_ignored := coalesce(v_ignored, '{}') || coalesce(pgq.generated_columns(i_table), '{}');
     end if;
-    v_key_code := pgq.key_code(i_table, v_key, v_exact);
+    v_key_code := pgq.key_code(i_table, v_key, i_args);
     v_update := pgq.update_code(i_table, i_format, v_key, v_ignored, v_exact);
-    v_set := pgq.set_code(i_table, v_ignored, v_exact);
+    v_set := pgq.set_code(i_table, v_ignored, i_args);
     return pg_catalog.format(
         e'select case when i_args is null then array[pgq.row_table(case when false then i_new end)::pg_catalog.text, '
         || e'''%s''::pg_catalog.regclass::pg_catalog.text]\n%s'
@@ -53,7 +53,7 @@ begin
         case when v_exact then e'when not (' || pgq.settings_code(i_table, i_format) || e') then null\n' end,
         pg_catalog.format(
             v_event, pgq.event_type(i_format, 'INSERT', v_table, v_list),
-            pgq.data_code(i_table, i_format, 'i_new', v_ignored, v_exact), v_name, 'null'
+            pgq.data_code(i_table, i_format, 'i_new', v_ignored, i_args), v_name, 'null'
         ),
         case when i_format = 'sql' and v_set is null then 'false' else coalesce(v_update, 'false') end,
         pg_catalog.format(
@@ -62,11 +62,11 @@ begin
                 when 'sql' then coalesce(
                     v_set || ' operator(pg_catalog.||) '' where '' operator(pg_catalog.||) ' || v_key_code, 'null'
                 )
-                else pgq.data_code(i_table, i_format, 'i_new', v_ignored, v_exact)
+                else pgq.data_code(i_table, i_format, 'i_new', v_ignored, i_args)
             end, v_name,
             case
                 when v_options.o_backup
-                    then pgq.data_code(i_table, case i_format when 'json' then 'json' else 'url' end, 'i_old', v_ignored, v_exact)
+                    then pgq.data_code(i_table, case i_format when 'json' then 'json' else 'url' end, 'i_old', v_ignored, i_args)
                 else 'null'
             end
         ),
@@ -82,7 +82,7 @@ begin
             v_event, pgq.event_type(i_format, 'DELETE', v_table, v_list),
             case i_format
                 when 'sql' then coalesce(v_key_code, 'null')
-                else pgq.data_code(i_table, i_format, 'i_old', v_ignored, v_exact)
+                else pgq.data_code(i_table, i_format, 'i_old', v_ignored, i_args)
             end, v_name, 'null'
         )
     );

@@ -1,8 +1,8 @@
 -- Puts a table's changes into a queue: makes an AFTER row trigger for INSERT, UPDATE and DELETE, and one for TRUNCATE.
 -- i_format: json, url or sql (jsontriga, logutriga, sqltriga); i_args: further arguments of the trigger
--- (docs/wire-format.md#trigger-arguments), insert-only for a table without a key of which only new rows matter, as-root
--- for a partitioned table whose events name it and not its partitions, or as-pgq for a trigger without the argument
--- exact, which each has otherwise.
+-- (docs/wire-format.md#trigger-arguments), insert-only where only new rows matter, always for a trigger that fires for
+-- changes that replication applies, too, as-root for a partitioned table whose events name it and not its partitions, or
+-- as-pgq for a trigger without the argument exact, which each has otherwise.
 -- Repeating it changes the triggers to what is asked. Returns the trigger's name. Locks the table as create trigger
 -- does; needs the right to. Where the caller may not run maint_capture, generated code has to wait for the next
 -- maintenance.
@@ -16,48 +16,89 @@ set search_path = pg_catalog, pgq, pg_temp as $$
 declare
     v_trigger text := coalesce(i_trigger_name, pg_catalog.left('capture_' || i_queue_name, 54));
     v_only_inserts boolean := 'insert-only' = any(i_args);
-    v_exact text[] := case when 'as-pgq' = any(i_args) then '{}' else '{exact}' end;
-    v_args text[] := i_queue_name || v_exact || array(
-        select a.value from unnest(i_args) with ordinality as a (value, place)
-        where a.value <> all('{insert-only,as-pgq,exact}') order by a.place
-    );
     v_as_root boolean := 'as-root' = any(i_args);
-    v_listed text := (
-        select pg_catalog.string_agg(pg_catalog.quote_literal(a.value), ', ' order by a.place)
-        from unnest(v_args) with ordinality as a (value, place)
+    v_always boolean := 'always' = any(i_args);
+    v_args text[] := pgq.capture_arguments(i_table, i_queue_name, i_format, i_args);
+    v_of_truncate text[] := array(
+        select a.value from unnest(v_args) with ordinality as a (value, place)
+        where a.place = 1 or a.value = any('{exact,deny,as-root,whole-row}') order by a.place
     );
     v_function text := case i_format when 'json' then 'jsontriga' when 'url' then 'logutriga' when 'sql' then 'sqltriga' end;
 begin
     perform pgq.check_capture(i_table, i_queue_name, i_format, v_args, v_only_inserts);
     perform pgq.check_free_trigger(i_table, v_trigger);
-    execute pg_catalog.format(
-        'create or replace trigger %I after %s on %s for each row execute function pgq.%I(%s)',
-        v_trigger, case when v_only_inserts then 'insert' else 'insert or update or delete' end, i_table, v_function, v_listed
+    perform pgq.make_trigger(
+        i_table, v_trigger, case when v_only_inserts then 'after insert' else 'after insert or update or delete' end,
+        'row', v_function, v_args, v_always
     );
     perform pgq.drop_statement_triggers(
         i_table,
-        array[case when v_only_inserts then v_trigger || '_truncate' end, case when v_only_inserts or not v_as_root then v_trigger || '_truncating' end],
-        array[case when v_only_inserts or v_as_root then v_trigger || '_truncate' end, case when v_only_inserts or not v_as_root then v_trigger || '_truncating' end]
+        array[
+            case when v_only_inserts then v_trigger || '_truncate' end,
+            case when v_only_inserts or not v_as_root then v_trigger || '_truncating' end
+        ],
+        array[
+            case when v_only_inserts or v_as_root then v_trigger || '_truncate' end,
+            case when v_only_inserts or not v_as_root then v_trigger || '_truncating' end
+        ]
     );
     if not v_only_inserts then
-        execute pg_catalog.format(
-            'create or replace trigger %I after truncate on %s for each statement execute function pgq.%I(%L%s%s%s)',
-            v_trigger || '_truncate', i_table, v_function, i_queue_name,
-            case when v_exact <> '{}' then ', ''exact''' end, case when 'deny' = any(v_args[2:]) then ', ''deny''' end,
-            case when v_as_root then ', ''as-root''' end
+        perform pgq.make_trigger(
+            i_table, v_trigger || '_truncate', 'after truncate', 'statement', v_function, v_of_truncate, v_always
         );
-        if v_as_root then
-            execute pg_catalog.format(
-                'create or replace trigger %I before truncate on %s for each statement execute function pgq.%I(%s)',
-                v_trigger || '_truncating', i_table, v_function, v_listed
-            );
-        end if;
-        perform pgq.follow_partitions(i_table);
     end if;
+    if v_as_root and not v_only_inserts then
+        perform pgq.make_trigger(
+            i_table, v_trigger || '_truncating', 'before truncate', 'statement', v_function, v_args, v_always
+        );
+    end if;
+    perform pgq.follow_partitions(i_table);
     if pg_catalog.has_function_privilege('pgq.maint_capture()', 'execute') then
         perform pgq.maint_capture();
     end if;
     return v_trigger;
+end
+$$;
+
+-- Returns the arguments that the trigger of a capture gets. Locks nothing.
+create or replace function pgq.capture_arguments(
+    i_table regclass, i_queue_name text, i_format text, i_args text[]
+)
+returns text[]
+language plpgsql stable
+set search_path = pg_catalog, pgq, pg_temp as $$
+declare
+    v_exact text[] := case when 'as-pgq' = any(i_args) then '{}' else '{exact}' end;
+    v_needs_key boolean := i_format <> 'sql' and table_key(i_table) is null and not exists (
+        select from unnest(i_args) as a (value) where a.value like 'pkey=%' or a.value in ('as-pgq', 'insert-only')
+    );
+begin
+    return i_queue_name || v_exact || case when v_needs_key then '{whole-row}'::text[] end || array(
+        select a.value from unnest(i_args) with ordinality as a (value, place)
+        where a.value <> all('{insert-only,as-pgq,always,exact,whole-row}') order by a.place
+    );
+end
+$$;
+
+-- Makes or changes a trigger of ours. Locks the table as create trigger does.
+create or replace function pgq.make_trigger(
+    i_table regclass, i_name text, i_event text, i_level text,
+    i_function text, i_args text[], i_always boolean
+)
+returns void
+language plpgsql volatile
+set search_path = pg_catalog, pgq, pg_temp as $$
+begin
+    execute format(
+        'create or replace trigger %I %s on %s for each %s execute function pgq.%I(%s)', i_name, i_event, i_table, i_level,
+        i_function, (
+            select string_agg(quote_literal(a.value), ', ' order by a.place)
+            from unnest(i_args) with ordinality as a (value, place)
+        )
+    );
+    if i_always then
+        execute format('alter table %s enable always trigger %I', i_table, i_name);
+    end if;
 end
 $$;
 
@@ -84,7 +125,7 @@ begin
     elsif v_options.o_bad is not null then
         raise exception using
             errcode = '22023', message = pg_catalog.format('capture_table: unknown argument %s', i_args[v_options.o_bad + 1]),
-            hint = 'Use ignore=…, pkey=…, backup, deny, ev_type=…, ev_data=…, ev_extra1=… to ev_extra4=…, when=…, insert-only, as-root or as-pgq.';
+            hint = 'Use ignore=…, mask=column:hash, pkey=…, backup, deny, ev_type=…, ev_data=…, ev_extra1=… to ev_extra4=…, when=…, insert-only, always, as-root or as-pgq.';
     elsif 'as-root' = any(i_args[2:]) and i_table is distinct from pg_catalog.pg_partition_root(i_table) then
         raise exception using
             errcode = '22023', message = pg_catalog.format('capture_table: %s is no partitioned table, or a partition', i_table),
@@ -93,13 +134,16 @@ begin
         raise exception using
             errcode = '22023', message = 'capture_table: SKIP needs a BEFORE trigger',
             hint = 'Create it by hand: create trigger … before insert or update or delete on … execute function pgq.jsontriga(…).';
-    elsif not i_only_inserts and coalesce(v_options.o_key, pgq.table_key(i_table), '') = '' then
+    elsif not i_only_inserts and coalesce(v_options.o_key, pgq.exact_key(i_table, i_args), '') = '' then
         raise exception using
             errcode = '22023', message = pg_catalog.format('capture_table: table %s has no primary key', i_table),
-            hint = 'Name its key with an argument pkey=column,…, or capture new rows alone with insert-only.';
+            hint = 'Name its key with an argument pkey=column,…, capture new rows alone with insert-only, or use the format json or url.';
     end if;
     perform pgq.check_columns(i_table, 'ignore', v_options.o_ignored);
     perform pgq.check_columns(i_table, 'pkey', v_options.o_key);
+    perform pgq.check_masks(i_table, i_args, pgq.key_columns(
+        v_options.o_key, coalesce(v_options.o_key, pgq.exact_key(i_table, i_args[2:])), pgq.table_columns(i_table)
+    ));
     perform pgq.check_expression_columns(i_table, i_args[2:]);
 end
 $$;

@@ -17,15 +17,18 @@ set search_path = pg_catalog, pgq, pg_temp as $$
     );
 $$;
 
--- Returns the field, and the type that code for it goes by: a time with a zone of an exact capture is a text, in UTC.
-create or replace function pgq.exact_field(
-    i_format text, i_field text, i_type oid, i_exact boolean, out o_field text, out o_type oid
+-- Returns the field, and the type that code for it goes by: what is masked is a text, and so is a time with a zone of an
+-- exact capture, in UTC.
+create or replace function pgq.written_field(
+    i_format text, i_field text, i_type oid, i_column text, i_args text[], out o_field text, out o_type oid
 )
 language sql immutable
 set search_path = pg_catalog, pgq, pg_temp as $$
     select
         case
-            when not (i_exact and i_type = 1184) then i_field
+            when m.mask is not null
+                then pg_catalog.format('pgq.masked(%s, %L)', pgq.text_code(i_field, i_type), m.mask)
+            when not (pgq.is_exact(i_args) and i_type = 1184) then i_field
             when i_format = 'json' then pg_catalog.format(
                 'pg_catalog.replace(pg_catalog.replace(pg_catalog.btrim(pg_catalog.to_json(pg_catalog.timezone(''UTC'', %s))::pg_catalog.text, '
                 || '''"'') operator(pg_catalog.||) ''+00:00'', '' BC+00:00'', ''+00:00 BC''), ''infinity+00:00'', ''infinity'')', i_field
@@ -35,7 +38,8 @@ set search_path = pg_catalog, pgq, pg_temp as $$
                 || 'operator(pg_catalog.||) ''+00'', '' BC+00'', ''+00 BC''), ''infinity+00'', ''infinity'')', i_field
             )
         end,
-        case when i_exact and i_type = 1184 then 25 else i_type end;
+        case when m.mask is not null or pgq.is_exact(i_args) and i_type = 1184 then 25 else i_type end
+    from pgq.column_mask(i_args, i_column) as m (mask);
 $$;
 
 -- Returns an expression for the value as the format writes it.
@@ -134,7 +138,7 @@ set search_path = pg_catalog, pgq, pg_temp as $$
     from asked as a;
 $$;
 revoke execute on function pgq.text_code(text, oid) from public;
-revoke execute on function pgq.exact_field(text, text, oid, boolean) from public;
+revoke execute on function pgq.written_field(text, text, oid, text, text[]) from public;
 revoke execute on function pgq.value_code(text, text, oid) from public;
 revoke execute on function pgq.differs_code(name, oid, boolean) from public;
 revoke execute on function pgq.settings_code(regclass, text) from public;

@@ -33,6 +33,7 @@ declare
     v_exact boolean := pgq.is_exact(i_args);
     v_key pg_catalog.text := case
         when i_op is null then pgq.row_table(case when false then i_new end)::pg_catalog.text
+        when 'whole-row' operator(pg_catalog.=) any(i_args) then pgq.row_whole_key(case when false then i_new end, i_args)
         when v_exact then pgq.row_key(case when false then i_new end)
         else pgq.row_index_key(case when false then i_new end)
     end;
@@ -49,6 +50,7 @@ declare
     end;
     v_listed pg_catalog.text[];
     v_ignored pg_catalog.text[];
+    v_masks pg_catalog.text[] := pgq.column_masks(i_args, v_names);
     v_options pg_catalog.record := pgq.trigger_options(i_args);
     v_compared pg_catalog.text[];
     v_changed pg_catalog.text[];
@@ -83,7 +85,7 @@ begin
     if i_op operator(pg_catalog.<>) 'UPDATE' or v_changed is not null then
         v_event := pgq.built_in_event(
             i_format, i_op, case when i_op operator(pg_catalog.=) 'DELETE' then i_old else i_new end, i_old, v_names, v_kinds, v_key,
-            v_listed, v_ignored, v_changed, v_options.o_backup, v_table
+            v_listed, v_ignored, v_changed, v_options.o_backup, v_table, v_masks
         );
     end if;
     if v_event is null then

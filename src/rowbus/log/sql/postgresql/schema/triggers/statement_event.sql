@@ -6,7 +6,7 @@ returns text[]
 language plpgsql volatile as $$
 declare
     v_names pg_catalog.text[];
-    v_key pg_catalog.text := case when pgq.is_exact(i_args) then pgq.table_key(i_relation) else pgq.index_key(i_relation) end;
+    v_key pg_catalog.text := case when pgq.is_exact(i_args) then pgq.exact_key(i_relation, i_args) else pgq.index_key(i_relation) end;
 begin
     if i_op operator(pg_catalog.<>) 'TRUNCATE' then
         raise exception using errcode = 'XX000', message = 'pgq Ins/Upd/Del trigger must be fired FOR EACH ROW';

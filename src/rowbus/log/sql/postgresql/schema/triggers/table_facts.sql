@@ -1,11 +1,3 @@
--- Says whether a trigger has the argument that captures of ours have and PgQ does not: its events tell of every change,
--- a changed key is a DELETE and an INSERT, and what is written does not depend on the session that writes. i_args: from
--- 0, where the queue is. Locks nothing.
-create or replace function pgq.is_exact(i_args text[])
-returns boolean
-language sql immutable
-return 'exact' = any(i_args[1:]);
-
 -- Returns the table that a capture's events name: with as-root the partitioned table above all partitions. Locks nothing.
 create or replace function pgq.named_table(i_table regclass, i_args text[])
 returns regclass

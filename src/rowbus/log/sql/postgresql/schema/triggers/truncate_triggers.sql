@@ -42,11 +42,8 @@ declare
 begin
     for v_trigger in
         select
-            t.tgname, p.relid as table_id, f.proname, (t.tgtype & 2) <> 0 as is_before,
-            array(
-                select quote_literal(a.value) from unnest(trigger_arguments(t.tgargs)) with ordinality as a (value, place)
-                order by a.place
-            ) as args
+            t.tgname, t.tgenabled, p.relid as table_id, f.proname, (t.tgtype & 2) <> 0 as is_before,
+            array(select a.value from unnest(trigger_arguments(t.tgargs)) with ordinality as a (value, place) order by a.place) as args
         from pg_trigger as t
         join pg_class as c on t.tgrelid = c.oid and c.relkind = 'p'
         join pg_proc as f on t.tgfoid = f.oid
@@ -58,13 +55,12 @@ begin
             and 'as-root' = any(trigger_arguments(t.tgargs)) = ((t.tgtype & 2) <> 0)
             and not exists (
                 select from pg_trigger as o
-                where o.tgrelid = p.relid and o.tgname = t.tgname and o.tgfoid = t.tgfoid and o.tgargs = t.tgargs
+                where o.tgrelid = p.relid and o.tgname = t.tgname and o.tgfoid = t.tgfoid and o.tgargs = t.tgargs and o.tgenabled = t.tgenabled
             )
     loop
-        execute format(
-            'create or replace trigger %I %s truncate on %s for each statement execute function pgq.%I(%s)',
-            v_trigger.tgname, case when v_trigger.is_before then 'before' else 'after' end, v_trigger.table_id,
-            v_trigger.proname, array_to_string(v_trigger.args, ', ')
+        perform make_trigger(
+            v_trigger.table_id, v_trigger.tgname, case when v_trigger.is_before then 'before truncate' else 'after truncate' end,
+            'statement', v_trigger.proname, v_trigger.args, v_trigger.tgenabled = 'A'
         );
         v_made := v_made + 1;
     end loop;
