@@ -133,6 +133,23 @@ MaxEvents = Annotated[
     int | None,
     typer.Option("--max-events", metavar="N", min=1, help="About how many events one batch takes at most."),
 ]
+MaxBytes = Annotated[
+    int | None,
+    typer.Option(
+        "--max-bytes",
+        metavar="MB",
+        min=1,
+        help="About how many MB of events one batch takes at most, which bounds the memory of a merge.",
+    ),
+]
+MEGABYTE = 2**20
+
+
+def in_bytes(megabytes: int | None) -> int | None:
+    """Return the bytes of a limit; None for none."""
+    return megabytes and megabytes * MEGABYTE
+
+
 ReadDatabase = Annotated[
     str | None,
     typer.Option("--read-database", metavar="DSN", help="A read-only replica to read the events from."),

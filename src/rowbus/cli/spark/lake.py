@@ -20,10 +20,12 @@ from rowbus.cli.spark.course import (
     Consumer,
     Cores,
     Follow,
+    MaxBytes,
     MaxEvents,
     Memory,
     ReadDatabase,
     display,
+    in_bytes,
     running,
     start_spark,
 )
@@ -97,6 +99,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     consumer: Consumer = "lake",
     follow: Follow = False,
     max_events: MaxEvents = None,
+    max_bytes: MaxBytes = None,
     read_database: ReadDatabase = None,
     cores: Cores = "*",
     memory: Memory = DEFAULT_MEMORY,
@@ -121,6 +124,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
         "consumer": consumer,
         "follow": follow,
         "max_events_per_batch": max_events,
+        "max_bytes_per_batch": in_bytes(max_bytes),
         "read_dsn": read_database,
     }
     from rowbus.spark.lake.tables.writer import TablesSettings  # noqa: PLC0415 - imports Spark

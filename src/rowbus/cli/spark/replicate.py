@@ -18,9 +18,11 @@ from rowbus.cli.spark.course import (
     Consumer,
     Cores,
     Follow,
+    MaxBytes,
     MaxEvents,
     Memory,
     ReadDatabase,
+    in_bytes,
     running,
     start_spark,
 )
@@ -68,6 +70,7 @@ def replicate(  # noqa: PLR0913 - an argument for each option
     follow: Follow = False,
     copy_again: CopyAgain = False,
     max_events: MaxEvents = None,
+    max_bytes: MaxBytes = None,
     read_database: ReadDatabase = None,
     cores: Cores = "*",
     memory: Memory = DEFAULT_MEMORY,
@@ -91,6 +94,7 @@ def replicate(  # noqa: PLR0913 - an argument for each option
         "follow": follow,
         "copy_again": copy_again,
         "max_events_per_batch": max_events,
+        "max_bytes_per_batch": in_bytes(max_bytes),
         "read_dsn": read_database,
     }
     from rowbus.spark.pipelines.replica import ReplicaPlan, check_tables  # noqa: PLC0415 - as below

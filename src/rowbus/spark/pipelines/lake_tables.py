@@ -27,7 +27,7 @@ from rowbus.spark.lake.tables.writer import (
     followed_tables,
 )
 from rowbus.spark.log_source.snapshot_range import list_logs
-from rowbus.spark.pipelines.query_run import check_listeners, options_of, run
+from rowbus.spark.pipelines.query_run import Most, check_listeners, options_of, run
 from rowbus.spark.pipelines.release import release, releasing
 from rowbus.spark.pipelines.replication import COLUMNS
 
@@ -71,6 +71,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     keep_hours: int = KEEP_HOURS,
     follow: bool = False,
     max_events_per_batch: int | None = None,
+    max_bytes_per_batch: int | None = None,
     read_dsn: str | None = None,
     watch: Watch | None = None,
     tell: Callable[[str], object] | None = None,
@@ -98,7 +99,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
         session.run(ConsumerTable(log, consumer).register())
     copied = copy_new_tables(settings, tell or _say_nothing)
     name = f"lake {consumer}"
-    events = _events(spark, settings, consumer, read_dsn, max_events_per_batch)
+    events = _events(spark, settings, consumer, read_dsn, Most(max_events_per_batch, max_bytes_per_batch))
     writer = _merged(events, settings)
     with releasing(spark, consumer, origin, query=name):
         done = run(writer, follow=follow, name=name, watch=watch, stop=stop)
@@ -117,7 +118,7 @@ def check_tables(settings: TablesSettings, consumer: str) -> None:
 
 
 def _events(
-    spark: SparkSession, settings: TablesSettings, consumer: str, read_dsn: str | None, most: int | None
+    spark: SparkSession, settings: TablesSettings, consumer: str, read_dsn: str | None, most: Most
 ) -> DataFrame:
     """Return the log's events, from where the consumer is."""
     reader = spark.readStream.format("rowbus")
@@ -130,7 +131,8 @@ def _events(
             "readDsn": read_dsn,
             "columns": _columns(settings),
             "startingOffsets": "committed",
-            "maxOffsetsPerTrigger": most,
+            "maxOffsetsPerTrigger": most.events,
+            "maxBytesPerTrigger": most.bytes,
         },
     )
     return reader.load()

@@ -10,7 +10,7 @@ import random
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError, RowbusError
 from rowbus.running.backoff import jittered
@@ -49,6 +49,13 @@ class Progress:
 
     ends: dict[str, int] = field(default_factory=dict[str, int])
     """The ticks at the end of the newest durable batch, by log."""
+
+
+class Most(NamedTuple):
+    """What a micro-batch takes at most, about; None: all there is."""
+
+    events: int | None
+    bytes: int | None
 
 
 Watch = Callable[[Progress], object]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.spark.pipelines import replica
-from rowbus.spark.pipelines.query_run import check_listeners, options_of, run
+from rowbus.spark.pipelines.query_run import Most, check_listeners, options_of, run
 from rowbus.spark.pipelines.release import release, releasing
 from rowbus.spark.pipelines.replica import ReplicaPlan, copy_tables
 
@@ -59,6 +59,7 @@ def replicate(  # noqa: PLR0913 - an argument for each option
     follow: bool = False,
     copy_again: bool = False,
     max_events_per_batch: int | None = None,
+    max_bytes_per_batch: int | None = None,
     read_dsn: str | None = None,
     watch: Watch | None = None,
     tell: Callable[[str], object] | None = None,
@@ -84,7 +85,9 @@ def replicate(  # noqa: PLR0913 - an argument for each option
     ]
     copied = copy_tables(databases[0], databases[1], plan, tell or _say_nothing)
     name = f"replicate {consumer}"
-    writer = _changes(spark, log, plan, (origin, read_dsn, place), max_events_per_batch)
+    writer = _changes(
+        spark, log, plan, (origin, read_dsn, place), Most(max_events_per_batch, max_bytes_per_batch)
+    )
     with releasing(spark, consumer, origin, query=name):
         writer = writer.option("checkpointLocation", str(checkpoint))
         done = run(writer, follow=follow, name=name, watch=watch, stop=stop)
@@ -99,7 +102,7 @@ def _say_nothing(_line: str) -> None:
 
 
 def _changes(
-    spark: SparkSession, log: str, plan: ReplicaPlan, places: tuple[str, str | None, str], most: int | None
+    spark: SparkSession, log: str, plan: ReplicaPlan, places: tuple[str, str | None, str], most: Most
 ) -> DataStreamWriter:
     origin, read_dsn, target = places
     reader = spark.readStream.format("rowbus")
@@ -112,7 +115,8 @@ def _changes(
             "readDsn": read_dsn,
             "columns": COLUMNS,
             "startingOffsets": "committed",
-            "maxOffsetsPerTrigger": most,
+            "maxOffsetsPerTrigger": most.events,
+            "maxBytesPerTrigger": most.bytes,
         },
     )
     writer = reader.load().writeStream.format("rowbus").option("deliver", "changes")
