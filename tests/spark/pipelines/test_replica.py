@@ -178,6 +178,21 @@ def test_an_altered_table_is_an_error_that_says_what_to_do(shop: Shop, change: s
     assert shop.differences() == []
 
 
+def test_one_table_is_copied_anew_and_the_others_go_on(shop: Shop) -> None:
+    shop.connection.execute(FILL.format(count=5))
+    shop.copy()
+    shop.connection.execute("alter table orders drop column nick")
+    shop.connection.execute("update orders set customer = 'x'; insert into readings values (7)")
+    with pytest.raises(StorageError, match="altered"):
+        shop.apply()
+    shop.connection.execute("drop table copy.orders")
+    with pytest.raises(ConfigurationError, match=r"is named public\.nope"):
+        shop.copy(PLAN._replace(resync=["public.nope"]))
+    assert shop.copy(PLAN._replace(resync=["orders"])) == {"public.orders": 5}
+    assert shop.apply()
+    assert shop.differences() == []
+
+
 def test_indexes_and_foreign_keys_of_ones_own_stop_no_legal_change(shop: Shop) -> None:
     shop.connection.execute(
         "insert into orders (id, customer, code) values (1, 'a', 'x'), (2, 'b', 'y'), (3, 'c', 'z')"

@@ -142,6 +142,15 @@ MaxBytes = Annotated[
         help="About how many MB of events one batch takes at most, which bounds the memory of a merge.",
     ),
 ]
+Resync = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--resync",
+        metavar="PATTERN",
+        help="Copy this table anew, as shop.orders or 'shop.*', and go on; may be repeated. "
+        "'*': all of them, also after the database was restored.",
+    ),
+]
 MEGABYTE = 2**20
 
 

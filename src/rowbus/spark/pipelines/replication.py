@@ -18,8 +18,8 @@ from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.spark.pipelines import replica
 from rowbus.spark.pipelines.query_run import Most, check_listeners, options_of, run
-from rowbus.spark.pipelines.release import release, releasing
-from rowbus.spark.pipelines.replica import ReplicaPlan, copy_tables
+from rowbus.spark.pipelines.release import put_stranger_aside, release, releasing
+from rowbus.spark.pipelines.replica import ALL, ReplicaPlan, copy_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,6 +58,7 @@ def replicate(  # noqa: PLR0913 - an argument for each option
     consumer: str = CONSUMER,
     follow: bool = False,
     copy_again: bool = False,
+    resync: Sequence[str] = (),
     max_events_per_batch: int | None = None,
     max_bytes_per_batch: int | None = None,
     read_dsn: str | None = None,
@@ -69,8 +70,9 @@ def replicate(  # noqa: PLR0913 - an argument for each option
 
     `source` is the log's database, `target` the replica's, by default the same. `schema` is that of the copies; with
     None each copy has its source's. `tables` chooses tables, by default all captured ones; a table that is captured
-    later is copied at the next run. `consumer` also names the replica. `copy_again` copies all tables again, after one
-    was altered or the checkpoint was lost.
+    later is copied at the next run. `consumer` also names the replica. `copy_again` copies all tables again, after the
+    checkpoint was lost; `resync` copies those that it names, as `shop.orders` or `shop.*`, and the others go on. With
+    `*` among them the replica also outlives a source that was restored: then the checkpoint is put aside.
 
     Each change exactly once, all tables of a micro-batch in one transaction. Raises ConfigurationError for tables that
     are not captured, or not in a format that can be replicated; LogNotFoundError, ConsumerBusyError, DataLossError,
@@ -79,7 +81,8 @@ def replicate(  # noqa: PLR0913 - an argument for each option
     check_listeners(watch, tell)
     origin = resolve_dsn(source)
     place = resolve_dsn(source if target is None else target)
-    plan = ReplicaPlan(log, consumer, consumer, schema, tables, copy_again)
+    aside = put_stranger_aside(Path(checkpoint), consumer, origin) if ALL in resync else None
+    plan = ReplicaPlan(log, consumer, consumer, schema, tables, copy_again or aside is not None, resync)
     databases = [
         Database(dsn, application_name=f"rowbus spark replica {consumer}") for dsn in (origin, place)
     ]
