@@ -62,7 +62,17 @@ class ReplicaTable(NamedTuple):
     """Its quoted name."""
 
     columns: list[str]
+    types: list[str]
+    """Those of the source when it was copied; none where they were not noted."""
+
     key: list[str]
+
+    def is_of(self, source: CapturedTable) -> bool:
+        """Return whether the source has the columns and the key that it had when it was copied."""
+        ours, theirs = (
+            dict(zip(it.columns, it.types or source.types, strict=False)) for it in (self, source)
+        )
+        return ours == theirs and set(self.key) == set(source.key)
 
 
 def identify_database() -> Statement[tuple[str, str]]:
@@ -192,7 +202,7 @@ class _Taken(NamedTuple):
 
 
 def copy_tables(source: Database, target: Database, plan: ReplicaPlan, tell: Tell) -> dict[str, int]:
-    """Register the consumer, and copy the tables that the replica lacks; return the rows of each.
+    """Register the consumer, and copy the tables that the replica lacks, or that were altered; return the rows of each.
 
     Locks the replica meanwhile. Raises ConfigurationError for tables that are not captured, or not in a format that can
     be replicated, LogNotFoundError, StorageError.
@@ -246,11 +256,12 @@ def _copy(reading: Session, writing: Session, plan: ReplicaPlan, taken: _Taken, 
     writing.run(hold_replica(plan.replica))
     if plan.again:
         writing.run(reset_replica(plan.replica))
-    there = {table.source for table in writing.run(list_replica_tables(plan.replica))}
+    there = {table.source: table for table in writing.run(list_replica_tables(plan.replica))}
     rows: dict[str, int] = {}
     again = named([table.name for table in taken.tables], plan.resync)
     for table in taken.tables:
-        if table.name not in there or table.name in again:
+        held = there.get(table.name)
+        if held is None or table.name in again or not held.is_of(table):
             tell(f"Copying {table.name}")
             schema = plan.schema or table.schema
             into = writing.run(prepare_table(plan.replica, table, schema, taken.snapshot))

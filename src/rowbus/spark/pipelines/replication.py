@@ -86,14 +86,20 @@ def replicate(  # noqa: PLR0913 - an argument for each option
     databases = [
         Database(dsn, application_name=f"rowbus spark replica {consumer}") for dsn in (origin, place)
     ]
-    copied = copy_tables(databases[0], databases[1], plan, tell or _say_nothing)
+    copied: dict[str, int] = {}
+
+    def copy() -> None:
+        """Copy what is missing or altered; what was asked for again only once."""
+        wanted = plan._replace(again=False, resync=()) if copied else plan
+        copied.update(copy_tables(databases[0], databases[1], wanted, tell or _say_nothing))
+
     name = f"replicate {consumer}"
     writer = _changes(
         spark, log, plan, (origin, read_dsn, place), Most(max_events_per_batch, max_bytes_per_batch)
     )
+    writer = writer.option("checkpointLocation", str(checkpoint))
     with releasing(spark, consumer, origin, query=name):
-        writer = writer.option("checkpointLocation", str(checkpoint))
-        done = run(writer, follow=follow, name=name, watch=watch, stop=stop)
+        done = run(writer, follow=follow, name=name, prepare=copy, watch=watch, stop=stop)
     release(done.ends, consumer=consumer, dsn=origin)
     with databases[1].session() as session:
         found = {table.source: table.target for table in session.run(replica.list_replica_tables(consumer))}
