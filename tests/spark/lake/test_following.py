@@ -19,7 +19,7 @@ from rowbus.spark.lake.tables.history.table import VersionedTable
 from rowbus.spark.lake.tables.upkeep import vacuum_tables
 from rowbus.spark.lake.tables.writer import TablesSettings, followed_tables
 from rowbus.spark.pipelines import lake_tables
-from rowbus.spark.pipelines.lake_tables import check_tables
+from rowbus.spark.pipelines.lake_tables import check_tables, copy_new_tables
 from tests.spark.lake.following import KEY_CHANGE, Following
 
 pytestmark = [
@@ -433,6 +433,23 @@ def test_iceberg_columns_keep_their_identity_while_they_widen(
 
     assert (after["id"], after["total"]) == (before["id"], before["total"])
     assert after["customer"] not in before.values()
+
+
+def test_one_table_is_copied_anew_and_the_others_go_on(lake: Following) -> None:
+    lake.make("goods", "id int primary key, name text")
+    lake.run("insert into orders values (1, 'a', 1), (2, 'b', 2)", "insert into goods values (1, 'x')")
+    lake.copy()
+    lake.run("begin; set local session_replication_role = replica; delete from orders where id = 1; commit")
+    lake.run("insert into orders values (3, 'c', 3)", "insert into goods values (2, 'y')")
+    with pytest.raises(
+        ConfigurationError, match=r"No table of public.goods, public.orders is named public.nope"
+    ):
+        copy_new_tables(lake.settings, str, ["public.nope"])
+    assert copy_new_tables(lake.settings, str, ["ord*"]) == {"public.orders": 2}
+    lake.run("update orders set customer = 'C' where id = 3")
+    lake.apply()
+    assert lake.rows("public.orders", "id", "customer") == [(2, "b"), (3, "C")]
+    assert lake.rows("public.goods", "id", "name") == [(1, "x"), (2, "y")]
 
 
 def test_a_folder_is_of_one_consumer_and_wrong_tables_leave_nothing_behind(lake: Following) -> None:

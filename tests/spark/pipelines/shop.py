@@ -113,5 +113,7 @@ class Shop:
 
     def texts(self, table: str) -> set[Any]:
         return set(
-            self.connection.execute(f"select t::text, count(*) from {table} as t group by 1").fetchall()
+            self.connection.execute(
+                f"select to_jsonb(t)::text, count(*) from {table} as t group by 1"
+            ).fetchall()
         )

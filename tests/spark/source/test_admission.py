@@ -51,6 +51,21 @@ def test_a_tick_that_is_too_large_is_read_in_parts_of_about_the_size_asked_for(
     assert max(sizes) < 3000 * 1.3
 
 
+@pytest.mark.parametrize("events", [None, 400])
+def test_a_batch_has_no_more_bytes_than_asked_for_however_they_are_spread(
+    orders: Orders, stream: Streams, events: int | None
+) -> None:
+    for sizes in ([100] * 50, [100] * 1500 + [20_000] * 200 + [100] * 300, [100] * 50, [300_000] * 2):
+        orders.deliver(*[str(number).ljust(size, "x") for number, size in enumerate(sizes)])
+    query = Query(stream(maxBytesPerTrigger=700_000))
+    read = list(query.batches(None if events is None else ReadMaxRows(events)))
+    assert sum(map(len, read)) == 2102
+    assert len({row["ev_id"] for rows in read for row in rows}) == 2102
+    sizes = [sum(len(row["ev_data"]) for row in rows) for rows in read]
+    assert max(sizes) <= 700_000
+    assert len(sizes) < (13 if events is None else 20)
+
+
 def test_ticks_are_kept_whole_where_they_fit(orders: Orders, stream: Streams) -> None:
     ends = [fill(orders, count) for count in (100, 100, 100, 300, 20)]
     query = Query(stream())

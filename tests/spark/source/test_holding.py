@@ -16,7 +16,7 @@ from rowbus.database.statements import Query as Text
 from rowbus.errors import ConsumerBusyError, DataLossError
 from rowbus.spark.log_source.hold import LogHold
 from rowbus.spark.log_source.readers import LogBatchReader
-from rowbus.spark.pipelines.release import release_committed
+from rowbus.spark.pipelines.release import put_stranger_aside, release_committed
 from tests.log.orders import Orders
 from tests.log.queue_q import Connect
 from tests.spark.source.conftest import Streams
@@ -162,19 +162,21 @@ def test_a_lost_connection_is_replaced_and_the_lock_taken_again(orders: Orders, 
 
 
 def test_a_consumer_that_is_unregistered_under_its_stream_is_registered_again(
-    orders: Orders, stream: Streams, caplog: pytest.LogCaptureFixture
+    orders: Orders, stream: Streams, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = Query(stream())
     kept = orders.deliver("a")
     query.batch()
     rowbus.Log(orders.dsn, "orders").unregister("spark")
-    assert query.batch() is None  # an idle stream notices, too
+    assert query.batch() is None
     assert position(orders) == kept
     assert "is not a consumer of log orders any more" in caplog.text
     rowbus.Log(orders.dsn, "orders").unregister("spark")
+    monkeypatch.setattr(query.reader._follower._keeper, "_look_at", 0.0)
+    assert query.batch() is None  # an idle stream notices, too, from time to time
+    assert position(orders) == kept
     orders.deliver("b")
     assert datas(query.batch() or []) == ["b"]
-    assert position(orders) == kept
 
 
 def lose(orders: Orders, consumer: str = "spark") -> None:
@@ -275,9 +277,12 @@ def test_a_restored_database_is_another_history_however_far_it_has_come(
     assert caught.value.tick == query.at["orders"]["tick"]
     with pytest.raises(DataLossError, match="restored"):
         batch(startingOffsets=json.dumps(query.at)).partitions()
-    checkpoint(tmp_path, query.at)
+    checkpoint(tmp_path / "old", query.at)
     with pytest.raises(DataLossError, match="restored"):
-        release_committed(tmp_path, consumer="spark", dsn=orders.dsn)
+        release_committed(tmp_path / "old", consumer="spark", dsn=orders.dsn)
+    assert put_stranger_aside(tmp_path / "old", "spark", orders.dsn) == tmp_path / "old.until-batch-0"
+    checkpoint(tmp_path / "own", before)
+    assert put_stranger_aside(tmp_path / "own", "spark", orders.dsn) is None
     assert (position(orders) or 0) <= kept
     rows = Query(stream(failOnDataLoss="false"), query.at).batch() or []
     assert datas(rows)[0] == "kept"
@@ -286,7 +291,7 @@ def test_a_restored_database_is_another_history_however_far_it_has_come(
 def checkpoint(folder: Path, end: Offset) -> None:
     """Write what Spark writes of a batch that is committed."""
     for name, text in (("offsets", f"v1\n{{}}\n{json.dumps(end)}"), ("commits", "v1\n{}")):
-        (folder / name).mkdir()
+        (folder / name).mkdir(parents=True)
         (folder / name / "0").write_text(text)
 
 

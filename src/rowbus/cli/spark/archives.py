@@ -18,13 +18,16 @@ from rowbus.cli.options import Database, Json, Metrics, Verbose
 from rowbus.cli.output import say, show_json
 from rowbus.cli.spark.course import (
     DEFAULT_MEMORY,
+    MEGABYTE,
     Consumer,
     Cores,
     Follow,
+    MaxBytes,
     MaxEvents,
     Memory,
     ReadDatabase,
     display,
+    in_bytes,
     running,
     start_spark,
 )
@@ -34,8 +37,6 @@ from rowbus.cli.target import open_log_database
 if TYPE_CHECKING:
     from rowbus.spark.pipelines.event_replay import ReplayReport
     from rowbus.spark.pipelines.log_archive import ArchiveReport
-
-MEGABYTE = 2**20
 
 
 class Form(StrEnum):
@@ -72,6 +73,7 @@ def archive(  # noqa: PLR0913 - an argument for each option
     consumer: Consumer = "archive",
     starting: Starting = "earliest",
     max_events: MaxEvents = None,
+    max_bytes: MaxBytes = None,
     start_over: StartOver = False,
     read_database: ReadDatabase = None,
     cores: Cores = "*",
@@ -95,6 +97,7 @@ def archive(  # noqa: PLR0913 - an argument for each option
         "follow": follow,
         "starting": starting,
         "max_events_per_batch": max_events,
+        "max_bytes_per_batch": in_bytes(max_bytes),
         "start_over": start_over,
     }
     spark = start_spark("archive", cores=cores, memory=memory, metrics=metrics)

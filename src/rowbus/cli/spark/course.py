@@ -133,6 +133,32 @@ MaxEvents = Annotated[
     int | None,
     typer.Option("--max-events", metavar="N", min=1, help="About how many events one batch takes at most."),
 ]
+MaxBytes = Annotated[
+    int | None,
+    typer.Option(
+        "--max-bytes",
+        metavar="MB",
+        min=1,
+        help="About how many MB of events one batch takes at most, which bounds the memory of a merge.",
+    ),
+]
+Resync = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--resync",
+        metavar="PATTERN",
+        help="Copy this table anew, as shop.orders or 'shop.*', and go on; may be repeated. "
+        "'*': all of them, also after the database was restored.",
+    ),
+]
+MEGABYTE = 2**20
+
+
+def in_bytes(megabytes: int | None) -> int | None:
+    """Return the bytes of a limit; None for none."""
+    return megabytes and megabytes * MEGABYTE
+
+
 ReadDatabase = Annotated[
     str | None,
     typer.Option("--read-database", metavar="DSN", help="A read-only replica to read the events from."),

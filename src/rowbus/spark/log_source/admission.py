@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rowbus.spark.log_source.control import Control
-    from rowbus.spark.log_source.offset import TickPosition
+    from rowbus.spark.log_source.offset import Place, TickPosition
     from rowbus.spark.log_source.planner import LogPlanner
     from rowbus.spark.log_source.snapshot_range import RetainedLog
 
@@ -58,6 +58,7 @@ class Admission:
         self._planner = planner
         self._control = control
         self._most_ticks = options["maxTicksPerTrigger"]
+        self._most_bytes = options["maxBytesPerTrigger"]
         self._skip_empty = options["skipEmptyTicks"]
         self._empty: set[TickSpan] = set()
 
@@ -89,7 +90,7 @@ class Admission:
     def _end(self, candidate: Candidate, budget: int | None) -> LogOffset:
         if candidate.offset.cut is not None:
             return self._in_cut(candidate, candidate.offset.cut, budget)
-        if budget is None and self._most_ticks is None:
+        if budget is None and self._most_ticks is None and self._most_bytes is None:
             return LogOffset(candidate.target)
         ticks = self._control.run(
             list_ticks(
@@ -97,29 +98,39 @@ class Admission:
             )
         ) or [candidate.target]
         chosen = choose_tick(candidate.base.seq, ticks, events=budget, most=self._most_ticks)
-        if budget is None or chosen is None:
+        if chosen is None or (budget is None and self._most_bytes is None):
             return LogOffset(chosen or candidate.target)
         return self._fitting(candidate, ticks[: ticks.index(chosen) + 1], budget)
 
-    def _fitting(self, candidate: Candidate, ticks: list[TickPosition], budget: int) -> LogOffset:
-        """Choose the last tick within the budget, by counting; or cut the first tick."""
+    def _fitting(self, candidate: Candidate, ticks: list[TickPosition], budget: int | None) -> LogOffset:
+        """Choose the last tick within the limits, by counting; or cut the first tick."""
         while True:
             span = candidate.span._replace(end=ticks[-1])
-            measured = self._planner.measure(span)
-            events = sum(table.events for table in measured)
-            if events <= budget * SLACK:
+            place = self._cut(span, None, budget)
+            if place is None:
                 return LogOffset(ticks[-1])
             if len(ticks) == 1:
-                place = choose_cut(measured, None, budget)
-                return LogOffset(candidate.base, Cut(ticks[0], place)) if place else LogOffset(ticks[0])
-            ticks = ticks[: max(min(len(ticks) - 1, len(ticks) * budget // events), 1)]
+                return LogOffset(candidate.base, Cut(ticks[0], place))
+            events = sum(table.events for table in self._planner.measure(span))
+            too_many = budget is not None and events > budget * SLACK
+            within = len(ticks) * (budget or 1) // events if too_many else len(ticks) // 2
+            ticks = ticks[: max(min(len(ticks) - 1, within), 1)]
+
+    def _cut(self, span: TickSpan, after: Place | None, budget: int | None) -> Place | None:
+        """Choose the place after another at which a micro-batch of a range ends; None when all the rest fits."""
+        places = [self._planner.find_full_place(span, after, self._most_bytes)] if self._most_bytes else []
+        if budget is not None:
+            measured = self._planner.measure(span)
+            left = sum(table.events for table in left_of(measured, after))
+            places.append(choose_cut(measured, after, budget) if left > budget * SLACK else None)
+        order = [table.table for table in self._planner.measure(span)]
+        found = [place for place in places if place is not None]
+        return min(found, key=lambda place: (order.index(place.table), place.block), default=None)
 
     def _in_cut(self, candidate: Candidate, cut: Cut, budget: int | None) -> LogOffset:
-        if budget is None:
+        if budget is None and self._most_bytes is None:
             return LogOffset(cut.to)
-        measured = self._planner.measure(self._cut_span(candidate))
-        left = sum(table.events for table in left_of(measured, cut.place))
-        place = choose_cut(measured, cut.place, budget) if left > budget * SLACK else None
+        place = self._cut(self._cut_span(candidate), cut.place, budget)
         return LogOffset(cut.to) if place is None else LogOffset(candidate.offset.at, Cut(cut.to, place))
 
     def _cut_span(self, candidate: Candidate) -> TickSpan:

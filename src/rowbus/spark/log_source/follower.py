@@ -175,16 +175,14 @@ class LogFollower:
     def release(self, offsets: Offsets) -> None:
         """Release events before durable offsets."""
         followed = {log: offset for log, offset in offsets.items() if log in self._followed}
-        self._keeper.release(followed)
-        for log, offset in followed.items():
-            if self._keeper.is_lost(log):
-                logger.warning(
-                    "%s is not a consumer of log %s any more, though its stream lives; registering it again. Stop the "
-                    "stream before you unregister it.",
-                    self._settings.consumer,
-                    log,
-                )
-                self._follow(log, offset)
+        for log in self._keeper.release(followed):
+            logger.warning(
+                "%s is not a consumer of log %s any more, though its stream lives; registering it again. Stop the "
+                "stream before you unregister it.",
+                self._settings.consumer,
+                log,
+            )
+            self._follow(log, followed[log])
 
     def committed(self, offsets: Offsets) -> None:
         """Release events that Spark has committed; after a transient failure the next call does it."""

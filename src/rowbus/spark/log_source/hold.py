@@ -116,6 +116,7 @@ class Run(Protocol):
 
 
 PAUSE = 0.05  # seconds between two looks at a lock
+LOOK = 10.0  # seconds between two looks at the registration of an idle stream
 
 
 class LogKeeper:
@@ -128,6 +129,7 @@ class LogKeeper:
         self._lock_timeout = lock_timeout
         self._locked: list[str] = []
         self._held: dict[str, int] = {}
+        self._look_at = time.monotonic() + LOOK
         control.on_connect = self._lock_again
 
     def lock(self, log: str) -> None:
@@ -153,17 +155,19 @@ class LogKeeper:
         self._control.run(LogHold(log, self._consumer).place_hold(tick))
         self._held[log] = tick
 
-    def release(self, offsets: Mapping[str, LogOffset]) -> None:
-        """Release events before the ticks of durable offsets."""
-        for log, offset in offsets.items():
-            if self._held.get(log, -1) < offset.at.tick:
-                hold = LogHold(log, self._consumer)
-                self._control.run_last(hold.lock_hold(), hold.move_up_hold(offset.at.tick))
-                self._held[log] = offset.at.tick
+    def release(self, offsets: Mapping[str, LogOffset]) -> list[str]:
+        """Release events before the ticks of durable offsets; return the logs whose registrations somebody has removed.
 
-    def is_lost(self, log: str) -> bool:
-        """Say whether the registration is gone: somebody has removed it while the stream lives."""
-        return self._control.run(LogHold(log, self._consumer).find_hold()) is None
+        Looks for those where there is something to release, and from time to time.
+        """
+        moved = [log for log, offset in offsets.items() if self._held.get(log, -1) < offset.at.tick]
+        for log in moved:
+            hold, tick = LogHold(log, self._consumer), offsets[log].at.tick
+            self._control.run_last(hold.lock_hold(), hold.move_up_hold(tick))
+            self._held[log] = tick
+        if time.monotonic() > self._look_at:
+            self._look_at, moved = time.monotonic() + LOOK, list(offsets)
+        return [log for log in moved if self._control.run(LogHold(log, self._consumer).find_hold()) is None]
 
     def _lock_again(self, session: Session) -> None:
         for log in self._locked:

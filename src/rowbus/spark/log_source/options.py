@@ -103,6 +103,12 @@ LOG_SOURCE: Final = (
         None,
         "about how many events a micro-batch takes at most, of all logs",
     ),
+    Option(
+        "maxBytesPerTrigger",
+        integer(),
+        None,
+        "about how many bytes of events a micro-batch takes of a log at most, and a block of its table at least",
+    ),
     Option("maxTicksPerTrigger", integer(), None, "how many ticks of a log a micro-batch takes at most"),
     Option(
         "minOffsetsPerTrigger",

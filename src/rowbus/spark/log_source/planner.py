@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import DataLossError, StorageError
 from rowbus.log.consumers.table import log_not_found
-from rowbus.spark.log_source.decisions import SMALL, BlockRange, TableSample, clip, shorten, split
-from rowbus.spark.log_source.offset import LogOffset, Segment, TickSteps, segments, tick_steps
+from rowbus.spark.log_source.decisions import (
+    SMALL,
+    BlockRange,
+    TableSample,
+    clip,
+    left_of,
+    shorten,
+    split,
+)
+from rowbus.spark.log_source.offset import LogOffset, Place, Segment, TickSteps, segments, tick_steps
 from rowbus.spark.log_source.positions import stranger
 from rowbus.spark.log_source.read import LogPartition, TickSpan
 from rowbus.spark.log_source.snapshot_range import (
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
     from rowbus.spark.filters import Conditions
     from rowbus.spark.log_source.control import Control
     from rowbus.spark.log_source.decisions import TableRange
-    from rowbus.spark.log_source.offset import Place, TickPosition
+    from rowbus.spark.log_source.offset import TickPosition
     from rowbus.spark.log_source.options import LogSettings
     from rowbus.spark.log_source.snapshot_range import RetainedLog
 
@@ -109,6 +117,19 @@ class LogPlanner:
                 del self._measured[next(iter(self._measured))]
             self._measured[span] = measured
         return self._measured[span]
+
+    def find_full_place(self, span: TickSpan, after: Place | None, most: int) -> Place | None:
+        """Find the place up to which so many bytes lie behind another, a block at least; None when fewer are left."""
+        between = SnapshotRange(span.begin, span.end, span.owner)
+        left = left_of(self.measure(span), after)
+        for table in left:
+            block, size = self._control.run(between.find_full_block(table.name, table.first, most))
+            if table is left[0] and block is not None:
+                block = max(block, table.first + 1)
+            if block is not None and (block <= table.last or table is not left[-1]):
+                return Place(table.table, block, table.node)
+            most -= size
+        return None
 
     def has_events(self, span: TickSpan) -> bool:
         """Return whether there are events between two ticks."""

@@ -67,7 +67,8 @@ def stranger(control: Run, log: str, at: TickPosition, consumer: str) -> DataLos
     return DataLossError(
         f"Log {log} is not the one that {consumer} has read: that had tick {at.tick} at {at.ts}, and {here}. The "
         "database was restored, or the log made anew. Restore the checkpoint of that moment, too, or take a new one "
-        "and write anew what was written; with failOnDataLoss=false a query goes on with the oldest events there are.",
+        "and write anew what was written; with failOnDataLoss=false a query goes on with the oldest events there are. "
+        "A lake or a replica is copied anew by --resync '*'.",
         log=log,
         consumer=consumer,
         tick=at.tick,

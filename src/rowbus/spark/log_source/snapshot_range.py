@@ -190,6 +190,26 @@ class SnapshotRange:
 
         return Statement(query, {}, decode)
 
+    def find_full_block(self, name: str, first: int, most: int) -> Statement[tuple[int | None, int]]:
+        """Find the block with which a table's events from a block on exceed so many bytes, and the bytes of all."""
+        low, high, late = self._search
+        query = self._load(
+            "find_full_block",
+            name,
+            low=low,
+            high=high,
+            late=_array(late),
+            has_late=bool(late),
+            first=first,
+            most=most,
+        )
+
+        def decode(rows: Rows, _count: int) -> tuple[int | None, int]:
+            block, events = rows[0]
+            return block, events
+
+        return Statement(query, {}, decode)
+
     def sample_range(self, number: int, name: str, samples: int) -> Statement[TableSample]:
         """Count the events in some blocks of a table, evenly spread; reads only those."""
         query = self._load("sample_range", name, name=name, samples=samples)

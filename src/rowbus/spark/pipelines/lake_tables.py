@@ -27,8 +27,9 @@ from rowbus.spark.lake.tables.writer import (
     followed_tables,
 )
 from rowbus.spark.log_source.snapshot_range import list_logs
-from rowbus.spark.pipelines.query_run import check_listeners, options_of, run
-from rowbus.spark.pipelines.release import release, releasing
+from rowbus.spark.pipelines.query_run import Most, check_listeners, options_of, run
+from rowbus.spark.pipelines.release import put_stranger_aside, release, releasing
+from rowbus.spark.pipelines.replica import ALL, named
 from rowbus.spark.pipelines.replication import COLUMNS
 
 if TYPE_CHECKING:
@@ -65,12 +66,14 @@ def lake(  # noqa: PLR0913 - an argument for each option
     format: TableFormat | None = None,  # noqa: A002 - the option's name
     dsn: str | None = None,
     tables: Sequence[str] = ("*",),
+    resync: Sequence[str] = (),
     consumer: str = CONSUMER,
     history: bool = False,
     compact_every: int = COMPACT_EVERY,
     keep_hours: int = KEEP_HOURS,
     follow: bool = False,
     max_events_per_batch: int | None = None,
+    max_bytes_per_batch: int | None = None,
     read_dsn: str | None = None,
     watch: Watch | None = None,
     tell: Callable[[str], object] | None = None,
@@ -79,9 +82,11 @@ def lake(  # noqa: PLR0913 - an argument for each option
     """Bring Delta or Iceberg tables up to date with the tables captured into a log, or keep them so until `stop`.
 
     `tables` are names as `shop.orders` or `shop.*`. Tables that are captured or altered later are copied when the next
-    change comes, or at the next run. `history` keeps the versions of rows, in a table beside each; where they are kept,
-    they are also in runs without it. Each change once. After every `compact_every` batches (0: never) small files are
-    merged, and at every tenth time files are deleted that no version needs and that are older than `keep_hours`.
+    change comes, or at the next run. Those of `resync` are copied anew; with `*` among them the lake also outlives a
+    database that was restored: then its checkpoint is put aside. `history` keeps the versions of rows, in a table
+    beside each; where they are kept, they are also in runs without it. Each change once. After every `compact_every`
+    batches (0: never) small files are merged, and at every tenth time files are deleted that no version needs and that
+    are older than `keep_hours`.
     Without `format` the tables are of the folder's, Delta in a new one. Raises ConfigurationError for tables not
     captured, or not as can be followed, a folder of another format, and versions beside Iceberg tables;
     LogNotFoundError, ConsumerBusyError, DataLossError, StorageError.
@@ -96,9 +101,11 @@ def lake(  # noqa: PLR0913 - an argument for each option
     check_tables(settings, consumer)
     with Database(origin, application_name="rowbus spark lake").session() as session:
         session.run(ConsumerTable(log, consumer).register())
-    copied = copy_new_tables(settings, tell or _say_nothing)
+    if ALL in resync and (aside := put_stranger_aside(folder / STATE / "checkpoint", consumer, origin)):
+        (tell or _say_nothing)(f"Put the checkpoint aside: {aside}")
+    copied = copy_new_tables(settings, tell or _say_nothing, resync)
     name = f"lake {consumer}"
-    events = _events(spark, settings, consumer, read_dsn, max_events_per_batch)
+    events = _events(spark, settings, consumer, read_dsn, Most(max_events_per_batch, max_bytes_per_batch))
     writer = _merged(events, settings)
     with releasing(spark, consumer, origin, query=name):
         done = run(writer, follow=follow, name=name, watch=watch, stop=stop)
@@ -117,7 +124,7 @@ def check_tables(settings: TablesSettings, consumer: str) -> None:
 
 
 def _events(
-    spark: SparkSession, settings: TablesSettings, consumer: str, read_dsn: str | None, most: int | None
+    spark: SparkSession, settings: TablesSettings, consumer: str, read_dsn: str | None, most: Most
 ) -> DataFrame:
     """Return the log's events, from where the consumer is."""
     reader = spark.readStream.format("rowbus")
@@ -130,7 +137,8 @@ def _events(
             "readDsn": read_dsn,
             "columns": _columns(settings),
             "startingOffsets": "committed",
-            "maxOffsetsPerTrigger": most,
+            "maxOffsetsPerTrigger": most.events,
+            "maxBytesPerTrigger": most.bytes,
         },
     )
     return reader.load()
@@ -151,13 +159,20 @@ def _merged(events: DataFrame, settings: TablesSettings) -> DataStreamWriter:
     )
 
 
-def copy_new_tables(settings: TablesSettings, tell: Callable[[str], object]) -> dict[str, int]:
-    """Copy the tables that the lake lacks, or that were altered; return the rows of each."""
+def copy_new_tables(
+    settings: TablesSettings, tell: Callable[[str], object], resync: Sequence[str] = ()
+) -> dict[str, int]:
+    """Copy the tables that the lake lacks, that were altered, or that `resync` names; return the rows of each.
+
+    Raises ConfigurationError when `resync` names none.
+    """
     copied: dict[str, int] = {}
 
     def copy() -> None:
-        for name, table in followed_tables(settings).items():
-            rows = table.bring_to_shape()
+        tables = followed_tables(settings)
+        again = named(tables, resync) - copied.keys()
+        for name, table in tables.items():
+            rows = table.bring_to_shape(again=name in again)
             if rows is not None:
                 copied[name] = rows
                 tell(f"Copied {rows:,} rows of {name}")

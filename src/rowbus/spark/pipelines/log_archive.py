@@ -120,6 +120,7 @@ def archive(  # noqa: PLR0913 - an argument for each option
     starting: str = "earliest",
     checkpoint: str | Path | None = None,
     max_events_per_batch: int | None = None,
+    max_bytes_per_batch: int | None = None,
     start_over: bool = False,
     options: Mapping[str, str] | None = None,
     watch: Watch | None = None,
@@ -144,6 +145,7 @@ def archive(  # noqa: PLR0913 - an argument for each option
         "readDsn": read_dsn,
         "startingOffsets": starting,
         "maxOffsetsPerTrigger": max_events_per_batch,
+        "maxBytesPerTrigger": max_bytes_per_batch,
         **(options or {}),
     }
     with ExitStack() as stack:

@@ -10,7 +10,7 @@ import random
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError, RowbusError
 from rowbus.running.backoff import jittered
@@ -51,6 +51,13 @@ class Progress:
     """The ticks at the end of the newest durable batch, by log."""
 
 
+class Most(NamedTuple):
+    """What a micro-batch takes at most, about; None: all there is."""
+
+    events: int | None
+    bytes: int | None
+
+
 Watch = Callable[[Progress], object]
 
 
@@ -74,16 +81,28 @@ def check_listeners(watch: Watch | None, tell: Callable[[str], object] | None = 
 
 
 def run(
-    writer: DataStreamWriter, *, follow: bool, name: str, watch: Watch | None = None, stop: Stop | None = None
+    writer: DataStreamWriter,
+    *,
+    follow: bool,
+    name: str,
+    prepare: Callable[[], object] = lambda: None,
+    watch: Watch | None = None,
+    stop: Stop | None = None,
 ) -> Progress:
     """Run a query until the present end, or with `follow` until a stop, begun again after faults that pass.
 
-    Raises the RowbusError that ended it, or a StorageError with Spark's message.
+    Calls `prepare` each time before it begins. Raises the RowbusError that ended it, or a StorageError with Spark's
+    message.
     """
-    named = writer.queryName(name)
+    timed = writer.trigger(processingTime=INTERVAL) if follow else writer.trigger(availableNow=True)
+
+    def begin() -> StreamingQuery:
+        prepare()
+        return timed.queryName(name).start()
+
     if follow:
-        return keep_running(named.trigger(processingTime=INTERVAL).start, watch=watch, stop=stop)
-    return _run(named.trigger(availableNow=True).start, _Seen(), watch, stop or Stop())
+        return keep_running(begin, watch=watch, stop=stop)
+    return _run(begin, _Seen(), watch, stop or Stop())
 
 
 def keep_running(

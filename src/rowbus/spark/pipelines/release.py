@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
+    from rowbus.errors import DataLossError
     from rowbus.spark.log_source.offset import Offsets
 
 logger = logging.getLogger("rowbus.spark")
@@ -126,21 +127,38 @@ def release_committed(checkpoint: str | Path, *, consumer: str, dsn: str | None 
     committed = read_committed(checkpoint)
     if committed is None:
         return {}
-    positions: Offsets = {}
-    for offset in committed.offsets:
-        if offset.get("v") == VERSION:
-            positions |= offsets_from_json(offset)
-    _refuse_strangers(positions, consumer, dsn)
+    positions = _positions(committed)
+    if strange := _stranger(positions, consumer, dsn):
+        raise strange
     ends = {log: offset.at.tick for log, offset in positions.items()}
     release(ends, consumer=consumer, dsn=dsn)
     return ends
 
 
-def _refuse_strangers(positions: Offsets, consumer: str, dsn: str | None) -> None:
+def put_stranger_aside(checkpoint: Path, consumer: str, dsn: str) -> Path | None:
+    """Put a checkpoint aside that is of another history than its log, whose database was restored; return where it is.
+
+    Only for what is written anew. None when there is no such checkpoint.
+    """
+    committed = read_committed(checkpoint) if (checkpoint / "offsets").is_dir() else None
+    if committed is None or _stranger(_positions(committed), consumer, dsn) is None:
+        return None
+    return checkpoint.rename(checkpoint.with_name(f"{checkpoint.name}.until-batch-{committed.batch}"))
+
+
+def _positions(committed: BatchEnd) -> Offsets:
+    positions: Offsets = {}
+    for offset in committed.offsets:
+        if offset.get("v") == VERSION:
+            positions |= offsets_from_json(offset)
+    return positions
+
+
+def _stranger(positions: Offsets, consumer: str, dsn: str | None) -> DataLossError | None:
+    """Return the error for the first position that is of another history than its log; None when there is none."""
     with Database(resolve_dsn(dsn), application_name=APPLICATION).session() as session:
-        for log, offset in positions.items():
-            if strange := stranger(session.run, log, offset.at, consumer):
-                raise strange
+        found = (stranger(session.run, log, offset.at, consumer) for log, offset in positions.items())
+        return next((strange for strange in found if strange), None)
 
 
 def release(positions: dict[str, int], *, consumer: str, dsn: str | None = None) -> None:

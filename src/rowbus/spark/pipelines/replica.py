@@ -10,8 +10,9 @@ snapshot commit together in the target; an interrupted copy leaves nothing and i
 
 from __future__ import annotations
 
+import fnmatch
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,6 +21,7 @@ from rowbus.database.statements import Query, Statement, control, load, no_rows,
 from rowbus.errors import ConfigurationError
 from rowbus.log.consumers.table import ConsumerTable, log_not_found
 from rowbus.spark.log_source.snapshot_range import list_logs
+from rowbus.spark.options import full_name
 from rowbus.spark.schema import ensure
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database
     from rowbus.database.statements import Rows
 
+ALL: Final = "*"
 _FOLDER = "spark/pipelines/sql/postgresql"
 
 BEGIN = control(b"begin transaction isolation level repeatable read read only", "Could not begin to copy")
@@ -59,7 +62,17 @@ class ReplicaTable(NamedTuple):
     """Its quoted name."""
 
     columns: list[str]
+    types: list[str]
+    """Those of the source when it was copied; none where they were not noted."""
+
     key: list[str]
+
+    def is_of(self, source: CapturedTable) -> bool:
+        """Return whether the source has the columns and the key that it had when it was copied."""
+        ours, theirs = (
+            dict(zip(it.columns, it.types or source.types, strict=False)) for it in (self, source)
+        )
+        return ours == theirs and set(self.key) == set(source.key)
 
 
 def identify_database() -> Statement[tuple[str, str]]:
@@ -177,6 +190,9 @@ class ReplicaPlan(NamedTuple):
     again: bool = False
     """Whether to copy tables that were copied before."""
 
+    resync: Sequence[str] = ()
+    """Patterns of tables to copy once more, while the others stay as they are."""
+
 
 class _Taken(NamedTuple):
     """The source's tables in one snapshot."""
@@ -186,7 +202,7 @@ class _Taken(NamedTuple):
 
 
 def copy_tables(source: Database, target: Database, plan: ReplicaPlan, tell: Tell) -> dict[str, int]:
-    """Register the consumer, and copy the tables that the replica lacks; return the rows of each.
+    """Register the consumer, and copy the tables that the replica lacks, or that were altered; return the rows of each.
 
     Locks the replica meanwhile. Raises ConfigurationError for tables that are not captured, or not in a format that can
     be replicated, LogNotFoundError, StorageError.
@@ -204,6 +220,19 @@ def copy_tables(source: Database, target: Database, plan: ReplicaPlan, tell: Tel
             wanted = wanted_tables(reading.run(describe_tables(plan.log)), plan)
             _refuse_itself(wanted, plan, same=same)
             return _copy(reading, writing, plan, _Taken(snapshot, wanted), tell)
+
+
+def named(tables: Collection[str], patterns: Sequence[str]) -> set[str]:
+    """Return the tables that patterns such as `shop.*` name; raises ConfigurationError for one that names none."""
+    found: set[str] = set()
+    for pattern in patterns:
+        matching = fnmatch.filter(tables, pattern if pattern == ALL else full_name(pattern))
+        if not matching:
+            raise ConfigurationError(
+                f"No table of {', '.join(sorted(tables))} is named {pattern}.", option="resync"
+            )
+        found |= set(matching)
+    return found
 
 
 def check_tables(source: Session, plan: ReplicaPlan) -> None:
@@ -227,10 +256,12 @@ def _copy(reading: Session, writing: Session, plan: ReplicaPlan, taken: _Taken, 
     writing.run(hold_replica(plan.replica))
     if plan.again:
         writing.run(reset_replica(plan.replica))
-    there = {table.source for table in writing.run(list_replica_tables(plan.replica))}
+    there = {table.source: table for table in writing.run(list_replica_tables(plan.replica))}
     rows: dict[str, int] = {}
+    again = named([table.name for table in taken.tables], plan.resync)
     for table in taken.tables:
-        if table.name not in there:
+        held = there.get(table.name)
+        if held is None or table.name in again or not held.is_of(table):
             tell(f"Copying {table.name}")
             schema = plan.schema or table.schema
             into = writing.run(prepare_table(plan.replica, table, schema, taken.snapshot))

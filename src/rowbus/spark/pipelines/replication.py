@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.spark.pipelines import replica
-from rowbus.spark.pipelines.query_run import check_listeners, options_of, run
-from rowbus.spark.pipelines.release import release, releasing
-from rowbus.spark.pipelines.replica import ReplicaPlan, copy_tables
+from rowbus.spark.pipelines.query_run import Most, check_listeners, options_of, run
+from rowbus.spark.pipelines.release import put_stranger_aside, release, releasing
+from rowbus.spark.pipelines.replica import ALL, ReplicaPlan, copy_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +58,9 @@ def replicate(  # noqa: PLR0913 - an argument for each option
     consumer: str = CONSUMER,
     follow: bool = False,
     copy_again: bool = False,
+    resync: Sequence[str] = (),
     max_events_per_batch: int | None = None,
+    max_bytes_per_batch: int | None = None,
     read_dsn: str | None = None,
     watch: Watch | None = None,
     tell: Callable[[str], object] | None = None,
@@ -68,8 +70,9 @@ def replicate(  # noqa: PLR0913 - an argument for each option
 
     `source` is the log's database, `target` the replica's, by default the same. `schema` is that of the copies; with
     None each copy has its source's. `tables` chooses tables, by default all captured ones; a table that is captured
-    later is copied at the next run. `consumer` also names the replica. `copy_again` copies all tables again, after one
-    was altered or the checkpoint was lost.
+    later is copied at the next run. `consumer` also names the replica. `copy_again` copies all tables again, after the
+    checkpoint was lost; `resync` copies those that it names, as `shop.orders` or `shop.*`, and the others go on. With
+    `*` among them the replica also outlives a source that was restored: then the checkpoint is put aside.
 
     Each change exactly once, all tables of a micro-batch in one transaction. Raises ConfigurationError for tables that
     are not captured, or not in a format that can be replicated; LogNotFoundError, ConsumerBusyError, DataLossError,
@@ -78,16 +81,25 @@ def replicate(  # noqa: PLR0913 - an argument for each option
     check_listeners(watch, tell)
     origin = resolve_dsn(source)
     place = resolve_dsn(source if target is None else target)
-    plan = ReplicaPlan(log, consumer, consumer, schema, tables, copy_again)
+    aside = put_stranger_aside(Path(checkpoint), consumer, origin) if ALL in resync else None
+    plan = ReplicaPlan(log, consumer, consumer, schema, tables, copy_again or aside is not None, resync)
     databases = [
         Database(dsn, application_name=f"rowbus spark replica {consumer}") for dsn in (origin, place)
     ]
-    copied = copy_tables(databases[0], databases[1], plan, tell or _say_nothing)
+    copied: dict[str, int] = {}
+
+    def copy() -> None:
+        """Copy what is missing or altered; what was asked for again only once."""
+        wanted = plan._replace(again=False, resync=()) if copied else plan
+        copied.update(copy_tables(databases[0], databases[1], wanted, tell or _say_nothing))
+
     name = f"replicate {consumer}"
-    writer = _changes(spark, log, plan, (origin, read_dsn, place), max_events_per_batch)
+    writer = _changes(
+        spark, log, plan, (origin, read_dsn, place), Most(max_events_per_batch, max_bytes_per_batch)
+    )
+    writer = writer.option("checkpointLocation", str(checkpoint))
     with releasing(spark, consumer, origin, query=name):
-        writer = writer.option("checkpointLocation", str(checkpoint))
-        done = run(writer, follow=follow, name=name, watch=watch, stop=stop)
+        done = run(writer, follow=follow, name=name, prepare=copy, watch=watch, stop=stop)
     release(done.ends, consumer=consumer, dsn=origin)
     with databases[1].session() as session:
         found = {table.source: table.target for table in session.run(replica.list_replica_tables(consumer))}
@@ -99,7 +111,7 @@ def _say_nothing(_line: str) -> None:
 
 
 def _changes(
-    spark: SparkSession, log: str, plan: ReplicaPlan, places: tuple[str, str | None, str], most: int | None
+    spark: SparkSession, log: str, plan: ReplicaPlan, places: tuple[str, str | None, str], most: Most
 ) -> DataStreamWriter:
     origin, read_dsn, target = places
     reader = spark.readStream.format("rowbus")
@@ -112,7 +124,8 @@ def _changes(
             "readDsn": read_dsn,
             "columns": COLUMNS,
             "startingOffsets": "committed",
-            "maxOffsetsPerTrigger": most,
+            "maxOffsetsPerTrigger": most.events,
+            "maxBytesPerTrigger": most.bytes,
         },
     )
     writer = reader.load().writeStream.format("rowbus").option("deliver", "changes")

@@ -248,9 +248,9 @@ class VersionedTable:
         self._history = history
         self.path = table.path
 
-    def bring_to_shape(self) -> int | None:
+    def bring_to_shape(self, *, again: bool = False) -> int | None:
         """Copy the table as `FollowedTable` does, also when its versions are to begin; return the copy's rows."""
-        rows = self._table.bring_to_shape(again=not self._history.exists())
+        rows = self._table.bring_to_shape(again=again or not self._history.exists())
         self._follow_copy()
         return rows
 

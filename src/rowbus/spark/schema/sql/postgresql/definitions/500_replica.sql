@@ -22,3 +22,6 @@ create table if not exists rowbus_spark.replica_table (
     constraint replica_table_replica_fkey foreign key (replica) references rowbus_spark.replica (replica)
     on delete cascade
 );
+
+-- The types of the source's columns when it was copied; null in what older versions copied.
+alter table rowbus_spark.replica_table add column if not exists type_names text[];

@@ -15,14 +15,20 @@ begin
     if to_regclass(v_target) is null then
         perform rowbus_spark.create_replica_table(v_target, i_schema, i_columns, i_types, i_required, i_key);
     else
+        if exists (
+            select from rowbus_spark.replica_table as t where t.replica = i_replica and t.target = v_target
+        ) then
+            execute format('truncate %s', v_target);
+            perform rowbus_spark.reshape_replica_table(v_target, i_columns, i_types, i_required, i_key);
+        end if;
         perform rowbus_spark.check_replica_table(v_target, i_source, i_columns, i_key);
         execute format('truncate %s', v_target);
     end if;
-    insert into rowbus_spark.replica_table (replica, source_table, target, column_names, key_columns, copied_in)
-    values (i_replica, i_source, v_target, i_columns, i_key, i_snapshot)
+    insert into rowbus_spark.replica_table (replica, source_table, target, column_names, type_names, key_columns, copied_in)
+    values (i_replica, i_source, v_target, i_columns, i_types, i_key, i_snapshot)
     on conflict (replica, source_table) do update set
-        target = excluded.target, column_names = excluded.column_names, key_columns = excluded.key_columns,
-        copied_in = excluded.copied_in, copied_at = now();
+        target = excluded.target, column_names = excluded.column_names, type_names = excluded.type_names,
+        key_columns = excluded.key_columns, copied_in = excluded.copied_in, copied_at = now();
     return format(
         'copy %s (%s) from stdin', v_target,
         (select string_agg(quote_ident(c.name), ', ' order by c.place) from unnest(i_columns) with ordinality as c (name, place))
@@ -55,6 +61,56 @@ begin
             having count(*) > 0
         )
     );
+end
+$$;
+
+-- Give the empty table of a replica the columns and types that its source has now; what people have added stays, but for
+-- what needs a column that is gone. Locks the table; returns nothing.
+create or replace function rowbus_spark.reshape_replica_table(
+    i_target text, i_columns text[], i_types text[], i_required text[], i_key text[]
+)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_change text;
+begin
+    for v_change in
+        select format('drop column %I', a.attname)
+        from pg_catalog.pg_attribute as a
+        where a.attrelid = i_target::regclass and a.attnum > 0 and not a.attisdropped and a.attname <> all(i_columns)
+        union all
+        select case
+            when a.attname is null then format('add column %I %s', c.name, c.type_name)
+            else format('alter column %I type %s using null', c.name, c.type_name)
+        end
+        from unnest(i_columns, i_types) as c (name, type_name)
+        left join pg_catalog.pg_attribute as a
+            on c.name = a.attname and a.attrelid = i_target::regclass and a.attnum > 0 and not a.attisdropped
+        where a.attname is null or format_type(a.atttypid, a.atttypmod) <> c.type_name
+        union all
+        select format(
+            'alter column %I %s not null', c.name, case when c.name = any(i_required) then 'set' else 'drop' end
+        )
+        from unnest(i_columns) as c (name)
+        where c.name <> all(i_key)
+    loop
+        execute format('alter table %s %s', i_target, v_change);
+    end loop;
+    if i_key <> '{}' and not rowbus_spark.has_key(i_target, i_key) then
+        for v_change in
+            select format('drop constraint %I', c.conname)
+            from pg_catalog.pg_constraint as c
+            where c.conrelid = i_target::regclass and c.contype = 'p'
+        loop
+            execute format('alter table %s %s', i_target, v_change);
+        end loop;
+        execute format(
+            'alter table %s add primary key (%s)', i_target,
+            (select string_agg(quote_ident(k.name), ', ' order by k.place) from unnest(i_key) with ordinality as k (name, place))
+        );
+    end if;
 end
 $$;
 

@@ -125,8 +125,8 @@ begin
         raise exception using
             errcode = '42P16',
             message = format(
-                'table %s was altered: its changes now have the columns %s, the replica has %s. Drop the replica''s table, '
-                || 'or alter it likewise, and copy it again', i_source,
+                'table %s was altered: its changes now have the columns %s, the replica has %s. Run rowbus spark '
+                || 'replicate again: it copies this table anew', i_source,
                 array_to_string(v_there, ', '), array_to_string(i_columns, ', ')
             );
     end if;
