@@ -179,20 +179,13 @@ async def test_a_rolling_upgrade_under_traffic_loses_no_field_and_fails_no_messa
     monkeypatch.setattr(policy, "LOOK_AGAIN", timedelta(milliseconds=50))
     changing = Changing(endpoints)
     traffic, third = Traffic(changing, endpoints.backend), changing.third()
-    running: list[rowbus.Endpoint] = []
-    programs: list[type[rowbus.Saga[Any]]] = [
-        OrderOfFirst,
-        OrderOfFirst,
-        OrderOfSecond,
-        OrderOfSecond,
-        third,
-        third,
-    ]
+    running = [changing.serve(OrderOfFirst)]
+    await running[0].start()
+    sending = asyncio.create_task(traffic.send())
+    programs: list[type[rowbus.Saga[Any]]] = [OrderOfFirst, OrderOfSecond, OrderOfSecond, third, third]
     for program in programs:
         running.append(changing.serve(program))
         await running[-1].start()
-        if len(running) == 1:
-            sending = asyncio.create_task(traffic.send())
         if len(running) > 2:
             await traffic.go_on()
             await running.pop(0).stop()
