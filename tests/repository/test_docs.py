@@ -97,6 +97,8 @@ OTHERS_WORDS = {
     "StreamingQueryProgress",
     "lifespan",  # of web frameworks
     "with_for_update",  # of SQLAlchemy
+    "after_commit",
+    "after_rollback",
     "TestCase",  # and `durable`: of Django
     "days",
     "durable",

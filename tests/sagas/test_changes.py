@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -17,6 +18,7 @@ from tests.sagas.shop import PlaceOrder
 
 if TYPE_CHECKING:
     from rowbus.transport.recoverability.policy import Verdict
+    from tests.conformance.backend import Backend
     from tests.conformance.endpoints import Endpoints
 
 PRICE = PlaceOrder("").amount
@@ -57,6 +59,7 @@ class OrderOfSecond(rowbus.Saga[Second], name="Shop.Order", correlation="order_i
     @rowbus.starts(PlaceOrder, by=by_order)
     async def placed(self, message: PlaceOrder) -> None:
         self.state.total += message.amount
+        self.state.note = "noted"
 
 
 def renamed(state: dict[str, Any]) -> dict[str, Any]:
@@ -70,6 +73,7 @@ class Changing:
         self._endpoints = endpoints
         self.verdicts: list[Verdict] = []
         self.amounts: dict[str, Decimal] = {}
+        self.notes: dict[str, str] = {}
 
     def serve(self, saga: type[rowbus.Saga[Any]]) -> rowbus.Endpoint:
         """Return an endpoint of the version of the program that has this class."""
@@ -85,7 +89,7 @@ class Changing:
         return sales
 
     def third(self) -> type[rowbus.Saga[Third]]:
-        amounts = self.amounts
+        amounts, notes = self.amounts, self.notes
 
         class OrderOfThird(rowbus.Saga[Third], name="Shop.Order", correlation="number", version=3):
             upgraded = rowbus.upgrade(2, 3)(renamed)
@@ -94,6 +98,7 @@ class Changing:
             async def placed(self, message: PlaceOrder) -> None:
                 self.state.amount += message.amount
                 amounts[self.state.number] = self.state.amount
+                notes[self.state.number] = self.state.note
 
         return OrderOfThird
 
@@ -133,6 +138,64 @@ async def test_a_rolling_upgrade_over_three_versions_loses_nothing(
     assert changing.amounts == {"1": 4 * PRICE, "2": 3 * PRICE, "3": 3 * PRICE}
     assert await endpoints.backend.count(ERROR) == 0
     assert await endpoints.backend.count(TABLE) == 3
+
+
+class Traffic:
+    """Rounds of messages, one for each order, as fast as they are handled."""
+
+    def __init__(self, changing: Changing, backend: Backend) -> None:
+        self.orders = [str(number) for number in range(20)]
+        self.rounds = 0
+        self._changing = changing
+        self._backend = backend
+        self._is_over = False
+
+    async def send(self) -> None:
+        client = self._backend.client()
+        while not self._is_over:
+            for order in self.orders:
+                await client.send(self._backend.queue("Sales"), PlaceOrder(order))
+            self.rounds += 1
+            await eventually(self._has_few)
+
+    async def go_on(self) -> None:
+        """Wait for more rounds than may be waiting."""
+        wanted = self.rounds + 4
+        await eventually(lambda: self.rounds >= wanted, 60)
+
+    async def end(self, sending: asyncio.Task[None]) -> None:
+        self._is_over = True
+        await sending
+        await eventually(self._changing.is_at_rest, 60)
+
+    async def _has_few(self) -> bool:
+        return await self._backend.count("Sales") < 2 * len(self.orders)
+
+
+@pytest.mark.slow
+async def test_a_rolling_upgrade_under_traffic_loses_no_field_and_fails_no_message(
+    endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "LOOK_AGAIN", timedelta(milliseconds=50))
+    changing = Changing(endpoints)
+    traffic, third = Traffic(changing, endpoints.backend), changing.third()
+    running = [changing.serve(OrderOfFirst)]
+    await running[0].start()
+    sending = asyncio.create_task(traffic.send())
+    programs: list[type[rowbus.Saga[Any]]] = [OrderOfFirst, OrderOfSecond, OrderOfSecond, third, third]
+    for program in programs:
+        running.append(changing.serve(program))
+        await running[-1].start()
+        if len(running) > 2:
+            await traffic.go_on()
+            await running.pop(0).stop()
+        await traffic.go_on()
+    await traffic.end(sending)
+
+    assert set(changing.verdicts) == {rowbus.DelayedRetry(timedelta(milliseconds=50), is_counted=False)}
+    assert changing.amounts == dict.fromkeys(traffic.orders, traffic.rounds * PRICE)
+    assert changing.notes == dict.fromkeys(traffic.orders, "noted")
+    assert await endpoints.backend.count(ERROR) == 0
 
 
 async def test_sagas_that_are_found_by_another_value_keep_their_endpoint_from_starting(

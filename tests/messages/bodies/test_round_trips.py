@@ -370,6 +370,9 @@ def holding(annotation: Any, make: Make = model, **parts: Any) -> Any:  # noqa: 
     return make("Order", Parts({"item": Shape(annotation, st.none())}, **parts)).annotation
 
 
+ROOT: Final[Any] = pydantic.RootModel[timedelta]
+
+
 @every(
     "message",
     [
@@ -381,6 +384,7 @@ def holding(annotation: Any, make: Make = model, **parts: Any) -> Any:  # noqa: 
         holding(of(dict, Decimal, int), data_class)(item={Decimal("1.50"): 1}),
         holding(of(dict, timedelta, int))(item={timedelta(days=2): 1}),
         holding(of(Union, str, None), data_class)(item=None),
+        holding(of(Union, ROOT, None), data_class)(item=ROOT(timedelta(days=1))),
         holding(of(tuple, int, str), data_class)(item=(1, "a")),
         holding(of(tuple, int, str), config={"strict": True})(item=(1, "a")),
     ],
@@ -397,6 +401,7 @@ def test_classes_within_classes_are_read_back_whatever_library_makes_them(messag
         holding(of(Union, Left, Right))(item=Left()),
         holding(of(Union, Line, Stop))(item=Stop(reason=b"\xff\x00")),
         holding(of(Union, timedelta, int))(item=timedelta(days=3)),
+        holding(of(Union, ROOT, int))(item=ROOT(timedelta(days=3))),
     ],
 )
 def test_a_union_is_read_back_by_what_tells_its_members_apart(message: object) -> None:

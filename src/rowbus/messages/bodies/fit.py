@@ -180,7 +180,8 @@ class Fit:
 
     def union(self, value: Any, to: inspect.UnionType) -> Any:  # noqa: ANN401
         """Fit by the member that a value of this kind can be meant for."""
-        member = self._object_member(value, to.types) if is_object(value) else _member(value, to.types)
+        types = tuple(_members(to))
+        member = self._object_member(value, types) if is_object(value) else _member(value, types)
         return _unexact(value) if member is None else self(value, member)
 
     def _object_member(self, value: dict[str, Any], members: tuple[inspect.Type, ...]) -> inspect.Type | None:
@@ -312,6 +313,19 @@ def enum_value(value: Any, kind: type[Enum]) -> Any:  # noqa: ANN401 - as it cam
     for member in members:
         joined |= cast("Enum", member).value
     return joined
+
+
+def _members(to: inspect.Type) -> Iterator[inspect.Type]:
+    """Yield the types that a value of a union may have, those within unions and root models too."""
+    kind = class_of(to)
+    root = None if kind is None else root_of(kind)
+    if root is not None:
+        yield from _members(root)
+    elif isinstance(to, inspect.UnionType):
+        for one in to.types:
+            yield from _members(one)
+    else:
+        yield to
 
 
 def _member(value: Any, members: tuple[inspect.Type, ...]) -> inspect.Type | None:  # noqa: ANN401

@@ -43,7 +43,7 @@ NAMES: Final = "__rowbus_names__"
 _BOM: Final = b"\xef\xbb\xbf"
 _LONG_FRACTION: Final = re.compile(rb":[0-9]{2}\.[0-9]{7}")
 # What msgspec's fast way may have written of a value for which .NET has another form, or none.
-_DOUBTFUL: Final = re.compile(rb'null|NaN|Infinity|"-?P')
+_DOUBTFUL: Final = (b"null", b"NaN", b"Infinity", b'"P', b'"-P')
 _NUMBER_AS_KEY: Final = re.compile(rb"[{,]-?[0-9][0-9.E+-]*:")  # a Decimal's, which is no JSON
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 _decode_exactly: Final = msgspec.json.Decoder(float_hook=Decimal).decode
@@ -123,7 +123,7 @@ def encoder(kind: type, names: Names) -> Encode:
             body = _encode(message)
         except TypeError:  # what has no JSON at all
             return carefully(message)
-        return carefully(message) if _DOUBTFUL.search(body) else body
+        return carefully(message) if any(doubt in body for doubt in _DOUBTFUL) else body
 
     within, keys = types_within(kind), keys_within(kind)
     if is_model(kind):

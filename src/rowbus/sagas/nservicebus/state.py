@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from datetime import date, time, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -22,15 +22,7 @@ from rowbus.errors import SagaStateError
 from rowbus.errors.exception_facts import text_of
 from rowbus.messages.bodies.json_bodies import Json
 from rowbus.messages.bodies.plain import plain
-from rowbus.messages.bodies.shape import (
-    Names,
-    class_of,
-    fields_of,
-    is_list,
-    is_object,
-    type_of,
-    types_within,
-)
+from rowbus.messages.bodies.shape import Names, class_of, fields_of, is_list, is_object, type_of
 from rowbus.messages.timestamps import format_time_span
 from rowbus.sagas.state import StateForm
 
@@ -56,27 +48,6 @@ _FIRST: Final = {inspect.DateTimeType: "0001-01-01T00:00:00", inspect.TimeType: 
 """.NET's defaults that may have an offset, without it."""
 _NEVER: Final = "9999-12-31T23:59:59.999999"
 _SEVENTH_DIGIT: Final = re.compile(r":[0-9]{2}\.[0-9]{6}[1-9]")
-_PLAIN: Final = {
-    inspect.AnyType,
-    inspect.BoolType,
-    inspect.BytesType,
-    inspect.DataclassType,
-    inspect.DateTimeType,
-    inspect.DateType,
-    inspect.DecimalType,
-    inspect.DictType,
-    inspect.EnumType,
-    inspect.FloatType,
-    inspect.IntType,
-    inspect.ListType,
-    inspect.NoneType,
-    inspect.StrType,
-    inspect.TimeDeltaType,
-    inspect.TimeType,
-    inspect.UUIDType,
-    inspect.UnionType,
-}
-"""Types whose values are read from .NET's forms if they are from plain JSON."""
 _decode: Final = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -89,9 +60,6 @@ class NServiceBusForm(StateForm[S]):
         super().__init__(kind, 1, ())
         self._type = type_of(kind)
         self._read = Json(rename="pascal", ignore_case=True).reader(kind)
-        self._read_plainly = (
-            msgspec.json.Decoder(kind).decode if types_within(cast("type", kind)) <= _PLAIN else None
-        )
 
     def write(self, state: S) -> str:
         """Return a state's JSON; raises SagaStateError for an object that has none."""
@@ -111,19 +79,6 @@ class NServiceBusForm(StateForm[S]):
 
     def _written(self, state: S) -> Any:  # noqa: ANN401 - a value of JSON
         return _without_defaults(_decode(_encode(plain(state, NAMES))), self._type)
-
-    def read_again(self, state: S, text: str) -> S:
-        """Return a state as the next message will have it; raises SagaStateError.
-
-        .NET's forms are read at a hundredth of the speed of plain JSON, which tells as well whether each value has its
-        field's type. What plain JSON refuses is read as it is in the row.
-        """
-        try:
-            return (
-                self._read_plainly(_encode(state)) if self._read_plainly else super().read_again(state, text)
-            )
-        except (TypeError, ValueError):
-            return super().read_again(state, text)
 
     def _upgraded(self, text: str, version: int) -> bytes:  # noqa: ARG002 - rows of .NET have none
         return _encode(_with_defaults(_decode(text), self._type))
