@@ -119,7 +119,10 @@ class Destinations:
     def judge(self, destination: QueueAddress, is_queue: bool | None) -> None:  # noqa: FBT001 - the database's answer
         """Raise as `require_queue`, when the database has said whether it is a queue (None: there is nothing)."""
         if is_queue is None:
-            raise QueueNotFoundError(f"{destination} does not exist.", queue=str(destination))
+            raise QueueNotFoundError(
+                f"Failed to send to {destination}: the queue does not exist; create it with `rowbus queue create`.",
+                queue=str(destination),
+            )
         if not is_queue:
             raise self._refused(destination, NO_QUEUE)
         self._remember(destination)
