@@ -395,3 +395,12 @@ def test_what_servicecontrol_needs_is_printed_without_an_endpoint(rowbus: Comman
         if "on table" in line
     }
     assert tables == {*OWN_QUEUES, "error", "audit", "SubscriptionRouting"}
+
+
+@pytest.mark.one_version
+def test_servicecontrol_takes_from_an_audit_queue_that_an_endpoint_does_not_name(rowbus: CommandLine) -> None:
+    (rowbus.folder / "plain.py").write_text('import rowbus\nplain = rowbus.Endpoint("Plain")\n')
+    for which in (("plain:plain",), ("plain:plain", "--queue", "audit"), ("--queue", "audit")):
+        printed = rowbus("schema", "grants", *which, "--servicecontrol", "--role", "monitor")
+        assert printed.returncode == 0, printed.stderr
+        assert 'grant select, update, delete on table "public"."audit" to "monitor"' in printed.stdout, which
