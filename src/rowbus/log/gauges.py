@@ -22,7 +22,7 @@ from rowbus.messages.timestamps import parse_timestamp
 from rowbus.running.telemetry.series import Gauge
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.finding import find_queues, find_storages, sort_out
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking
 from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:
@@ -71,16 +71,23 @@ class QueueGauges(_Families):
             _QUEUE,
         )
 
-    def stands(self, address: QueueAddress, state: QueueState, estimate: int, *, most: int) -> None:
-        """Take how a queue stands."""
+    def stands(
+        self, address: QueueAddress, state: QueueState, estimate: int, *, most: int, acknowledgements: int = 0
+    ) -> None:
+        """Take how a queue stands; acknowledgements for ServiceControl are no failures."""
         name, depth = (str(address),), state.depth if state.depth < most else max(state.depth, estimate)
         self.depth.set(depth, name)
         if state.in_hand is not None:
             self.in_hand.set(state.in_hand, name)
         headers = _headers(state.oldest_headers)
-        if Header.FAILED_QUEUE in headers or address.table == "error":
-            self.failed.set(depth, name)
+        if is_of_failures(address, state):
+            self.failed.set(max(depth - acknowledgements, 0), name)
         self.oldest.set(_age(headers.get(Header.TIME_SENT), state.at) if state.depth else 0, name)
+
+
+def is_of_failures(address: QueueAddress, state: QueueState) -> bool:
+    """Say whether a queue is an error queue, as its oldest message, or its name, says."""
+    return Header.FAILED_QUEUE in _headers(state.oldest_headers) or address.table == "error"
 
 
 class LeftOutGauges(_Families):
@@ -231,11 +238,14 @@ class DatabaseGauges:
     ) -> None:
         address = shape.address
         try:
-            state = look(session, address, self._catalog.queue_state(address, MOST))
+            with looking(session, address):
+                state = session.run(self._catalog.queue_state(address, MOST))
+                failures = state.depth and is_of_failures(address, state)
+                left = session.run(self._catalog.count_acknowledgements(address, MOST)) if failures else 0
         except NotLookedAtError as error:
             left_out[address] = error.reason
         else:
-            gauges.stands(address, state, estimates.get(address, 0), most=MOST)
+            gauges.stands(address, state, estimates.get(address, 0), most=MOST, acknowledgements=left)
 
     def _delayed(self, session: Session, left_out: dict[QueueAddress, str]) -> list[Family]:
         gauges = DelayedGauges()

@@ -1,5 +1,5 @@
--- Say how many messages that an endpoint of .NET has handled are in its outbox with what they send, not yet sent: NServiceBus's
--- table, of which nothing else is read. Counts up to `most`.
+-- Say how many messages that an endpoint of .NET has handled are in its outbox with what they send, not yet sent:
+-- NServiceBus's table, of which nothing else is read. Counts up to `most`.
 -- Locks nothing; returns one number.
 select count(*)::integer
 from (
