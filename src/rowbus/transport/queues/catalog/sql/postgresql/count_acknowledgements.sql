@@ -5,6 +5,7 @@ select count(*)::integer
 from (
     select message.headers
     from :"schema".:"queue" as message
+    order by message.seq
     limit :'most'::integer
 ) as looked_at
 where

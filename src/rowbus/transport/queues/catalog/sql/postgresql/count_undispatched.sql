@@ -3,8 +3,9 @@
 -- Locks nothing; returns one number.
 select count(*)::integer
 from (
-    select
+    select "MessageId"
     from :"schema".:"outbox"
     where not "Dispatched"
+    order by "MessageId"
     limit :'most'::integer
 ) as waiting
