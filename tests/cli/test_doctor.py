@@ -171,3 +171,20 @@ def test_delayed_messages_whose_time_a_time_zone_moved_fail(rowbus: CommandLine,
 
     assert done.returncode == 1
     assert "later than NServiceBus.DeliverAt says" in done.stdout
+
+
+@pytest.mark.one_version
+def test_acknowledgements_for_servicecontrol_are_no_failures_to_metrics(
+    rowbus: CommandLine, ask: Ask
+) -> None:
+    rowbus("queue", "create", "error")
+    failure = '{"NServiceBus.FailedQ": "Sales"}'
+    acknowledgement = '{"NServiceBus.ControlMessage": "True", "ServiceControl.Retry.Successful": "now"}'
+    for headers in (failure, acknowledgement, acknowledgement):
+        ask(f"""insert into "error" (id, headers, body) values (gen_random_uuid(), '{headers}', '')""")
+
+    lines = rowbus("metrics").stdout.splitlines()
+
+    (depth,) = [line for line in lines if line.startswith("rowbus_error_queue_depth{")]
+    assert depth.endswith(" 1")
+    assert any(line.startswith("rowbus_queue_depth{") and line.endswith(" 3") for line in lines)

@@ -279,7 +279,9 @@ def with_queue(session: Session) -> Session:
         create_orders(MEASURED["schema"]),
     ):
         session.run(statement)
-    session.connection.execute(f'create table "{OUTBOX}" ("Dispatched" boolean)')  # as .NET's
+    session.connection.execute(
+        f'create table "{OUTBOX}" ("MessageId" text, "Dispatched" boolean)'
+    )  # as .NET's
     return session
 
 

@@ -49,6 +49,10 @@ FILE = re.compile(r"(?:src|tests|docs|examples|benchmarks|tools|requirements)/[\
 OTHERS_WORDS = {
     "ParentBasedTraceIdRatio",  # of OpenTelemetry's SDK
     "encrypt",  # of Microsoft's driver
+    "ProcessInline",  # of Wolverine
+    "Respond",
+    "ToSender",
+    "RegisterInteropMessageAssembly",
     "trusted_owners",  # a setting of PostgreSQL's sessions
     "DateStyle",
     "IntervalStyle",

@@ -422,3 +422,12 @@ def test_one_file_gives_what_the_commands_for_each_role_give(shop: CommandLine) 
         assert set(single.splitlines()) <= set(printed.splitlines()), asked
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "recieve" in wrong.stderr
+
+
+@pytest.mark.one_version
+def test_servicecontrol_takes_from_an_audit_queue_that_an_endpoint_does_not_name(rowbus: CommandLine) -> None:
+    (rowbus.folder / "plain.py").write_text('import rowbus\nplain = rowbus.Endpoint("Plain")\n')
+    for which in (("plain:plain",), ("plain:plain", "--queue", "audit"), ("--queue", "audit")):
+        printed = rowbus("schema", "grants", *which, "--servicecontrol", "--role", "monitor")
+        assert printed.returncode == 0, printed.stderr
+        assert 'grant select, update, delete on table "public"."audit" to "monitor"' in printed.stdout, which

@@ -49,9 +49,7 @@ def log_with_an_order(log_database: str) -> str:
 @pytest.mark.spark
 @pytest.mark.one_version
 @pytest.mark.timeout(300)
-def test_ten_lines_stream_a_log_to_parquet(
-    installed: Path, log_with_an_order: str, tmp_path: Path
-) -> None:
+def test_ten_lines_stream_a_log_to_parquet(installed: Path, log_with_an_order: str, tmp_path: Path) -> None:
     script = re.search(
         r"^# archive.py\n.*?(?=^```$)", (ROOT / "docs" / "data.md").read_text(), re.DOTALL | re.MULTILINE
     )

@@ -49,6 +49,20 @@ async def test_a_queue_is_shown_with_its_depth_and_age(database: str, rowbus: Co
     assert "error queue" in shown
 
 
+async def test_acknowledgements_for_servicecontrol_are_no_failures(
+    database: str, rowbus: CommandLine, ask: Ask
+) -> None:
+    rowbus("queue", "create", "error")
+    failure = '{"NServiceBus.FailedQ": "Sales"}'
+    acknowledgement = '{"NServiceBus.ControlMessage": "True", "ServiceControl.Retry.Successful": "now"}'
+    for headers in (failure, acknowledgement, acknowledgement):
+        ask(f"""insert into "error" (id, headers, body) values (gen_random_uuid(), '{headers}', '')""")
+    async with browser(database, WebSettings(period=0.05)) as client, asyncio.timeout(30):
+        while "In 1 group<" not in (page := (await client.get("/")).text):  # noqa: ASYNC110 - the index is filled in the background
+            await asyncio.sleep(0.05)
+    assert re.search(r"Failed</span><span class=.figure.>1</span>", page)
+
+
 async def test_rates_come_from_what_the_server_counts(database: str, rowbus: CommandLine) -> None:
     rowbus("queue", "create", "Sales")
     async with browser(database, WebSettings(period=0.05)) as client:

@@ -21,9 +21,9 @@ from rowbus.log.ticker import ticks
 from rowbus.running.telemetry.series import Gauge
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.finding import find_queues, find_storages, sort_out
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking
 from rowbus.transport.queues.catalog.table import catalog_of
-from rowbus.transport.queues.traffic import Kind, traffic_of
+from rowbus.transport.queues.traffic import Kind, Traffic, traffic_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from rowbus.messages.addresses import Addresses
     from rowbus.running.telemetry.series import Family
     from rowbus.transport.delayed.table import DelayedState
-    from rowbus.transport.queues.catalog.table import QueueState
     from rowbus.transport.queues.shape import QueueShape
 
 logger = logging.getLogger("rowbus.telemetry")
@@ -85,17 +84,14 @@ class QueueGauges(_Families):
             _QUEUE,
         )
 
-    def stands(
-        self, address: QueueAddress, state: QueueState, receivers: int | None, *, estimate: int, most: int
-    ) -> None:
-        """Take how a queue stands."""
-        found = traffic_of(address, state, receivers, most=most, estimate=estimate)
+    def stands(self, address: QueueAddress, found: Traffic, *, acknowledgements: int) -> None:
+        """Take how a queue stands; acknowledgements for ServiceControl are no failures."""
         name = (str(address), _KINDS[found.kind])
         self.depth.set(found.depth, name)
         _set(self.in_hand, found.in_hand, name)
-        _set(self.receivers, receivers, name)
+        _set(self.receivers, found.receivers, name)
         if found.kind is Kind.ERROR:
-            self.failed.set(found.depth, name[:1])
+            self.failed.set(max(found.depth - acknowledgements, 0), name[:1])
         self.oldest.set(_seconds(found.waited) or 0 if found.depth else 0, name)
 
 
@@ -264,13 +260,16 @@ class DatabaseGauges:
     ) -> None:
         address = shape.address
         try:
-            state = look(session, address, self._catalog.queue_state(address, MOST))
+            with looking(session, address):
+                state = session.run(self._catalog.queue_state(address, MOST))
+                receivers, rows = beside.receivers.get(address), beside.rows.get(address, 0)
+                found = traffic_of(address, state, receivers, most=MOST, estimate=rows)
+                is_asked = found.kind is Kind.ERROR and state.depth > 0
+                left = session.run(self._catalog.count_acknowledgements(address, MOST)) if is_asked else 0
         except NotLookedAtError as error:
             left_out[address] = error.reason
         else:
-            gauges.stands(
-                address, state, beside.receivers.get(address), estimate=beside.rows.get(address, 0), most=MOST
-            )
+            gauges.stands(address, found, acknowledgements=left)
 
     def _delayed(self, session: Session, left_out: dict[QueueAddress, str]) -> list[Family]:
         gauges = DelayedGauges()

@@ -12,7 +12,7 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from rowbus.errors import RowbusError
+from rowbus.errors import QueueNotFoundError, RowbusError
 from rowbus.messages.dispatch import Send
 from rowbus.platform.forms import is_countable
 from rowbus.running.critical import Alarm, ReportedBreaker
@@ -46,7 +46,14 @@ class Outbox:
 
     async def send(self, messages: Iterable[OutgoingMessage]) -> None:
         """Send them in one transaction of their own. Raises QueueNotFoundError, StorageError."""
-        await self._dispatcher.dispatch([Send(self._queue, message) for message in messages])
+        try:
+            await self._dispatcher.dispatch([Send(self._queue, message) for message in messages])
+        except QueueNotFoundError as error:
+            raise QueueNotFoundError(
+                f"{self._queue} does not exist: ServiceControl makes it when it is set up, in the schema of its "
+                "connection string",
+                queue=error.queue,
+            ) from error
 
     def outages(self, activity: str, failure: str) -> ReportedBreaker:
         """Return the breaker of a service that sends here; what fails for long is logged, and no more."""

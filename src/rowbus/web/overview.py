@@ -284,7 +284,7 @@ async def _show(visit: Visit) -> Response:
     return visit.render(
         "overview/page.html",
         snapshot=snapshot,
-        totals=totals(snapshot),
+        totals=_without_acknowledgements(totals(snapshot), visit),
         groups=_groups(visit),
         queues=queues,
         page=number,
@@ -298,6 +298,13 @@ async def _show(visit: Visit) -> Response:
         spark=_sparks(visit),
         nears_its_end=nears_its_end,
     )
+
+
+def _without_acknowledgements(found: Totals, visit: Visit) -> Totals:
+    """Count no message as failed that only tells ServiceControl of a retry."""
+    kept = indexes(visit.site)
+    left = sum(kept.acknowledgements(queue.address) for queue in visit.snapshot.error_queues())
+    return found._replace(failed=max(found.failed - left, 0))
 
 
 def _groups(visit: Visit) -> int | None:

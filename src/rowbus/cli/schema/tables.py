@@ -183,7 +183,9 @@ def _watching(plan: Plan, role: str) -> Iterator[Statement[None]]:
     """Yield what ServiceControl's instances do: receive from queues of their own, retry messages, measure queues."""
     catalog, names = catalog_of(plan.names), plan.names
     theirs = [names.for_endpoint(name) for name in SERVICECONTROL]
-    copies = plan.outputs or [names.for_endpoint(name) for name in COPIES]
+    defaults = [names.for_endpoint(name) for name in COPIES]
+    copies = plan.outputs if len(plan.outputs) > 1 else [*plan.outputs, *defaults[len(plan.outputs) :]]
+    copies = list(dict.fromkeys((*copies, *(one for one in plan.inputs if one.table in COPIES))))
     for address in (*theirs, *copies):
         yield catalog.grant_receive(address, role)
     for address in dict.fromkeys((*theirs, *copies, *plan.inputs)):

@@ -1,4 +1,6 @@
-"""MessagePack bodies, converted by msgspec: decimals, spans and times as text, as in its JSON.
+"""MessagePack bodies, converted by msgspec: decimals and spans are text, as in its JSON.
+
+Of an aware time the instant stays, and not the offset.
 
 Invariant: a body is data; extension types of MessagePack are not read as objects.
 """

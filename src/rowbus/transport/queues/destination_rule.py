@@ -160,7 +160,10 @@ class Destinations:
         is_named = self._rule.names(destination)
         reason, is_firm = yield from find_standing(destination, self._queue, is_named=is_named)
         if reason is None:
-            raise QueueNotFoundError(f"{destination} does not exist.", queue=str(destination))
+            raise QueueNotFoundError(
+                f"Failed to send to {destination}: the queue does not exist; create it with `rowbus queue create`.",
+                queue=str(destination),
+            )
         if reason:
             raise self._refused(destination, reason)
         if is_firm:

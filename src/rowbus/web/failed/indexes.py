@@ -74,6 +74,11 @@ class Indexes:
             self._start(site, index)
         return None if age > OLD or index.unread else len({failure.kind for failure in index.failures})
 
+    def acknowledgements(self, address: QueueAddress) -> int:
+        """Say how many messages of a queue are no failures but acknowledgements, as far as it was read."""
+        index = self._kept.get(address)
+        return 0 if index is None else index.acknowledgements
+
     def _start(self, site: Site, index: FailureIndex) -> None:
         task = asyncio.create_task(self._fill(site, index), name=f"rowbus web: index of {index.address}")
         self._filling[index.address] = task

@@ -107,6 +107,15 @@ def queue_state(address: QueueAddress, most: int) -> Statement[QueueState]:
     return Statement(query, {"most": most}, _state)
 
 
+def count_acknowledgements(address: QueueAddress, most: int) -> Statement[int]:
+    """Count the messages of an error queue that are acknowledgements for ServiceControl, of up to `most`."""
+    names = {"schema": address.schema, "queue": address.table}
+    query = _load(
+        "count_acknowledgements", f"Failed to count the messages of {address}", names, queue=str(address)
+    )
+    return Statement(query, {"most": most}, scalar)
+
+
 def count_undispatched(address: QueueAddress, most: int) -> Statement[int]:
     """Count what an outbox of .NET's holds that is not sent yet, up to `most`."""
     names = {"schema": address.schema, "outbox": address.table}

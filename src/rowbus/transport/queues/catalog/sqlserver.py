@@ -76,6 +76,13 @@ class Catalog:
         query = _load("queue_state", f"Failed to count the messages of {address}", **_identifiers(address))
         return Statement(query._replace(queue=str(address)), {"most": most}, _state)
 
+    def count_acknowledgements(self, address: QueueAddress, most: int) -> Statement[int]:
+        """Count the messages of an error queue that are acknowledgements for ServiceControl, of up to `most`."""
+        query = _load(
+            "count_acknowledgements", f"Failed to count the messages of {address}", **_identifiers(address)
+        )
+        return Statement(query._replace(queue=str(address)), {"most": most}, scalar)
+
     def count_undispatched(self, address: QueueAddress, most: int) -> Statement[int]:
         """Count what an outbox of .NET's holds that is not sent yet, up to `most`."""
         names = {**_identifiers(address), "outbox": address.table}

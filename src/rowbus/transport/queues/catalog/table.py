@@ -87,6 +87,10 @@ class Catalog(Protocol):
         """Count a queue's messages, up to `most`, and those of them in flight; show the oldest's headers."""
         raise NotImplementedError
 
+    def count_acknowledgements(self, address: QueueAddress, most: int) -> Statement[int]:
+        """Count the messages of an error queue that are acknowledgements for ServiceControl, of up to `most`."""
+        raise NotImplementedError
+
     def count_undispatched(self, address: QueueAddress, most: int) -> Statement[int]:
         """Count what an outbox of .NET's holds that is not sent yet, up to `most`."""
         raise NotImplementedError
