@@ -99,7 +99,7 @@ async def test_an_error_of_a_borrower_does_not_spoil_the_session_for_the_next(
 
 
 async def test_a_broken_session_is_replaced(pool: SessionPool, queue: QueueTable, session: Session) -> None:
-    with pytest.raises(ConnectionLostError):
+    with pytest.raises(ConnectionLostError):  # noqa: PT012 - the next statement notices the loss
         async with pool.session() as lent:
             pid = lent.connection.info.backend_pid
             session.connection.execute("select pg_terminate_backend(%s, 5000)", [pid])
