@@ -73,6 +73,7 @@ OTHERS_WORDS = {
     "ev_type",
     "pgq_coop_test",  # a test of PgQ's own
     "ignore",
+    "mask",
     "passfile",  # and the next ones: of connection strings
     "safe",
     "server_certificate",
