@@ -6,7 +6,7 @@ Invariant: touches no database; a key or a name that means nothing is refused, b
 from __future__ import annotations
 
 import tomllib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import typer
 
@@ -41,7 +41,7 @@ def read_roles(
     for role, wanted in _read(file).items():
         if not isinstance(wanted, dict):
             raise typer.BadParameter(f"[{role}] is no table.", param_hint=HINT)
-        yield _role(role, wanted, plans, schema, database)
+        yield _role(role, cast("dict[str, Any]", wanted), plans, schema, database)
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -80,6 +80,7 @@ def _role(
 
 
 def _names(role: str, key: str, given: object) -> list[str]:
-    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+    names = cast("list[object]", given) if isinstance(given, list) else [given]
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in names):
         raise typer.BadParameter(f"[{role}] {key} is a list of names.", param_hint=HINT)
-    return [str(name) for name in given]
+    return [str(name) for name in names]

@@ -95,7 +95,7 @@ def _run_script(pgconn: PGconn, text: bytes) -> PQGen[None]:
 
 def forget_plans(connection: psycopg.AsyncConnection[Any]) -> None:
     """Have the driver make its plans anew: the server has lost one."""
-    connection._prepared.clear()  # noqa: SLF001 - see UNDOCUMENTED
+    connection._prepared.clear()  # noqa: SLF001 - see UNDOCUMENTED  # pyright: ignore[reportPrivateUsage]
 
 
 class _TellingCursor(BaseCursor[Any, TupleRow]):

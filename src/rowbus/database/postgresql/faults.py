@@ -50,7 +50,7 @@ _KINDS: dict[str, type[StorageError]] = {
     **dict.fromkeys(_CONFLICTS, TransactionConflictError),
 }
 _NO_PASSWORD = re.compile("password authentication failed|no password supplied|Peer authentication failed")
-_PLANS = dict.fromkeys(
+_PLANS: dict[str, str] = dict.fromkeys(
     ("26000", "42P05"),  # a prepared statement that is not there, or is there already
     ". This looks like a pooler in transaction mode, whose sessions share prepared statements: give the connection "
     "prepare_threshold=None",

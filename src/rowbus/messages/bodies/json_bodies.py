@@ -125,12 +125,12 @@ def encoder(kind: type, names: Names) -> Encode:
             return carefully(message)
         return carefully(message) if any(doubt in body for doubt in _DOUBTFUL) else body
 
-    within, keys = types_within(kind), keys_within(kind)
+    within, keys, is_mapping = types_within(kind), keys_within(kind), issubclass(kind, Mapping)
     if is_model(kind):
         if names.rename is None and within <= _OF_MODELS and writes_its_names(kind):
             return lambda model: model.model_dump_json().encode()
         return carefully
-    if issubclass(kind, Mapping):
+    if is_mapping:
         return lambda message: carefully(message) if _NUMBER_AS_KEY.search(body := quickly(message)) else body
     if names.rename is not None or has_models(kind) or not keys.isdisjoint(_KEYS_AS_TEXT):
         return carefully

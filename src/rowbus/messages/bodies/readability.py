@@ -74,7 +74,7 @@ def refuse_unreadable(kind: Any, names: Names, *, xml: bool = False) -> None:  #
     try:
         inspect.type_info(kind)
     except TypeError as error:
-        raise ConfigurationError(f"{kind.__name__} cannot be read: {error}") from None
+        raise ConfigurationError(f"{getattr(kind, '__name__', kind)} cannot be read: {error}") from None
 
 
 class _Check:
@@ -202,7 +202,7 @@ def _forms(to: inspect.Type) -> frozenset[str]:
     if isinstance(to, _TEXT):
         return frozenset({"text"})
     if isinstance(to, inspect.UnionType):
-        return frozenset().union(*(_forms(one) for one in to.types))
+        return frozenset[str]().union(*(_forms(one) for one in to.types))
     values = to.values if isinstance(to, inspect.LiteralType) else ()
     if isinstance(to, inspect.EnumType):
         values = tuple(member.value for member in to.cls)

@@ -21,6 +21,7 @@ from typing import (
     NamedTuple,
     TypeGuard,
     Union,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -167,7 +168,7 @@ def _composed(annotation: Any) -> inspect.Type:  # noqa: ANN401, PLR0911 - one a
         return inspect.TupleType(tuple(type_of(part) for part in parts))
     if issubclass(origin, Mapping):
         return inspect.DictType(type_of(parts[0]), type_of(parts[1]))
-    listed = _COLLECTIONS.get(origin, inspect.ListType)
+    listed = _COLLECTIONS.get(cast("type", origin), inspect.ListType)
     return listed(type_of(parts[0])) if issubclass(origin, Collection) else ANYTHING
 
 
@@ -205,7 +206,8 @@ def class_of(found: inspect.Type) -> type | None:
 
 def root_of(kind: Any) -> inspect.Type | None:  # noqa: ANN401 - a class
     """Return the type of the value that a pydantic RootModel is, None for another class."""
-    return (fields_of(kind) or ())[0].type if getattr(kind, "__pydantic_root_model__", False) else None
+    fields = fields_of(kind) if getattr(kind, "__pydantic_root_model__", False) else None
+    return fields[0].type if fields else None
 
 
 def is_model(kind: object) -> bool:

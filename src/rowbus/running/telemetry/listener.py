@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from rowbus.errors import ConfigurationError
 
@@ -176,7 +176,7 @@ async def _head(reader: asyncio.StreamReader) -> bytes | None:
 
 def _is_local(peer: object) -> bool:
     """Say whether a client is of this machine: by its address, or because it came through a file's socket."""
-    host = peer[0] if isinstance(peer, tuple) else "127.0.0.1"
+    host = cast("tuple[object, ...]", peer)[0] if isinstance(peer, tuple) else "127.0.0.1"
     return host == "::1" or str(host).startswith(("127.", "::ffff:127."))
 
 

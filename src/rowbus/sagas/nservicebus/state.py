@@ -44,7 +44,10 @@ _ZEROS: Final[dict[type, object]] = {
     inspect.TimeDeltaType: format_time_span(timedelta()),
     inspect.DateType: date.min.isoformat(),
 }
-_FIRST: Final = {inspect.DateTimeType: "0001-01-01T00:00:00", inspect.TimeType: time.min.isoformat()}
+_FIRST: Final[dict[type, str]] = {
+    inspect.DateTimeType: "0001-01-01T00:00:00",
+    inspect.TimeType: time.min.isoformat(),
+}
 """.NET's defaults that may have an offset, without it."""
 _NEVER: Final = "9999-12-31T23:59:59.999999"
 _SEVENTH_DIGIT: Final = re.compile(r":[0-9]{2}\.[0-9]{6}[1-9]")
@@ -152,8 +155,9 @@ def _fields(to: inspect.Type) -> dict[str, Field] | None:
 
 def _is_zero(value: Any, field: Field | None) -> bool:  # noqa: ANN401 - any part of a state
     """Say whether a property has .NET's default; a first moment may have come with an offset of nothing."""
-    if field is not None and type(field.type) in _FIRST and isinstance(value, str):
-        return value.removesuffix("Z").removesuffix("+00:00") == _FIRST[type(field.type)]
+    first = None if field is None else _FIRST.get(type(field.type))
+    if first is not None and isinstance(value, str):
+        return value.removesuffix("Z").removesuffix("+00:00") == first
     return bool(value == _zero(field))
 
 

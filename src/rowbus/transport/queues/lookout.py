@@ -96,7 +96,7 @@ class Watch(Protocol):
         """Hear that the looks have ended, and why."""
         raise NotImplementedError
 
-    def ended_unasked(self, name: str, error: BaseException) -> float:
+    def ended_unasked(self, name: str, error: BaseException, /) -> float:
         """Hear that the looks stop for a while; return for how many seconds, at the most."""
         raise NotImplementedError
 

@@ -123,7 +123,7 @@ def laid_out(text: str) -> str:
                 lines.append("  " * depth)
             else:
                 lines.pop()
-        lines[-1] += {":": ": "}.get(part, part)
+        lines[-1] += ": " if part == ":" else part
         if part in "{[,":
             depth += part != ","
             lines.append("  " * depth)

@@ -61,7 +61,7 @@ class LakeFolder:
 
     def format(self) -> TableFormat:
         """Return the format of the tables; Delta where nothing is said."""
-        found: TableFormat = (_read(self.state / FORMAT) or {"format": "delta"})["format"]
+        found: TableFormat = _read(self.state / FORMAT, {"format": "delta"})["format"]
         return found
 
     def settle(self, kind: TableFormat | None) -> None:
@@ -94,7 +94,7 @@ class LakeFolder:
 
     def copies(self, name: str) -> dict[int, Copy]:
         """Return the copies of a table that were begun, by their numbers."""
-        return {int(number): Copy(*copy) for number, copy in (_read(self._record(name)) or {}).items()}
+        return {int(number): Copy(*copy) for number, copy in _read(self._record(name), {}).items()}
 
     def note_copy(self, name: str, number: int, copy: Copy, *, instead_of: int) -> None:
         """Note a copy before it is made; that which it replaces, and others that were begun since, are kept."""
@@ -103,7 +103,7 @@ class LakeFolder:
 
     def epochs(self, name: str) -> dict[int, tuple[str, int]]:
         """Return the snapshots and moments of the copies that a table of versions followed, by their numbers."""
-        found = _read(self._epochs(name)) or {}
+        found = _read(self._epochs(name), {})
         return {int(number): (snapshot, moment) for number, (snapshot, moment) in found.items()}
 
     def keeps_history(self) -> bool:
@@ -121,7 +121,7 @@ class LakeFolder:
 
     def versions(self) -> dict[str, int]:
         """Return the versions in which the tables are the database as it was at one tick."""
-        found: dict[str, int] = (_read(self.state / TICK) or {"versions": {}})["versions"]
+        found: dict[str, int] = _read(self.state / TICK, {"versions": {}})["versions"]
         return found
 
     def _record(self, name: str) -> Path:
@@ -139,12 +139,12 @@ def _escaped(found: re.Match[str]) -> str:
     return "".join(f"~{byte:02X}" for byte in found[0].encode())
 
 
-def _read(path: Path) -> Any | None:  # noqa: ANN401 - what JSON can say
-    """Read a file; None when there is none."""
+def _read(path: Path, otherwise: Any = None) -> Any:  # noqa: ANN401 - what JSON can say
+    """Read a file; where there is none, return something else."""
     try:
         return json.loads(path.read_text())
     except FileNotFoundError:
-        return None
+        return otherwise
 
 
 def _write(path: Path, value: Any) -> None:  # noqa: ANN401 - what JSON can say
