@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from rowbus.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+from rowbus.running.setting_types import check_types
 
 SHORTEST_PEEK_DELAY = timedelta(milliseconds=100)
 LONGEST_ADVISED_PEEK_DELAY = timedelta(seconds=10)
@@ -89,34 +87,6 @@ def host_digits(host_id: str) -> str:
         return UUID(host_id).hex
     except ValueError:
         raise ConfigurationError(f"host_id is {host_id!r}; it must be a UUID.") from None
-
-
-_PLAIN = {"bool": bool, "int": int, "str": str, "timedelta": timedelta, "None": type(None)}
-
-
-def check_types(settings: DataclassInstance) -> None:
-    """Raise ConfigurationError for a setting of another type than its own: text where a number belongs, above all.
-
-    Looks at settings of plain types only.
-    """
-    for one in fields(settings):
-        names = str(one.type).split(" | ")
-        given = getattr(settings, one.name)
-        wanted = tuple(_PLAIN.get(name, object) for name in names)
-        if not isinstance(given, wanted) or (
-            isinstance(given, bool) and "int" in names and "bool" not in names
-        ):
-            raise ConfigurationError(f"{one.name} is {given!r}; give {_meant(one.name, names, given)}.")
-
-
-def _meant(name: str, types: list[str], given: object) -> str:
-    """Say what a setting takes."""
-    if "timedelta" not in types:
-        return " or ".join(
-            "an int" if each == "int" else f"a {each}" if each != "None" else each for each in types
-        )
-    seconds = given if isinstance(given, (int, float)) else 10
-    return f"a datetime.timedelta, as in {name}=timedelta(seconds={seconds})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,9 +13,9 @@ from rowbus.database.blocking import run_now
 from rowbus.errors import HandlerError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import Send
+from rowbus.messages.event_content import appended_event
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
-from rowbus.messages.message_types import appended_event
 from rowbus.running.awaited_calls import awaited, note_calls, note_calls_on
 from rowbus.transport.requests.decisions import is_for_answers
 from rowbus.transport.send_options import ReplyOptions, SendOptions, asked, options_of

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from rowbus.messages.identity import Identity
     from rowbus.running.service import Service
     from rowbus.settings import EndpointSettings
+    from rowbus.transport.limits.gate import Gate
     from rowbus.transport.receiving.delivery import Delivery
 
 logger = logging.getLogger("rowbus.endpoint")
@@ -108,22 +109,23 @@ class RunningEndpoint:
         self._watch = LoopWatch(["/rowbus/endpoint/pipeline.py", "/rowbus/endpoint/dependencies.py"], logger)
         self._throttle = self._make_throttle(parts.settings)
         seclusion, gate = Seclusion(), make_gate(parts)
-        self._receivers = [
-            Receiver(
-                database,
-                address,
-                parts.settings,
-                self._callbacks(address),
-                self.dispatcher,
-                seclusion=seclusion,
-                gate=gate,
-                lookout=lookout_of(database) if parts.settings.notifications else None,
-            )
-            for address in parts.inputs
-        ]
-        for receiver in self._receivers:
-            names = [Paused("endpoint", parts.name), Paused("queue", str(receiver.address))]
-            receiver.hold = Hold(pauses_address(parts.addresses), names)
+        self._receivers = [self._make_receiver(address, seclusion, gate) for address in parts.inputs]
+
+    def _make_receiver(self, address: QueueAddress, seclusion: Seclusion, gate: Gate | None) -> Receiver:
+        parts = self._parts
+        receiver = Receiver(
+            self.database,
+            address,
+            parts.settings,
+            self._callbacks(address),
+            self.dispatcher,
+            seclusion=seclusion,
+            gate=gate,
+            lookout=lookout_of(self.database) if parts.settings.notifications else None,
+        )
+        names = [Paused("endpoint", parts.name), Paused("queue", str(address))]
+        receiver.hold = Hold(pauses_address(parts.addresses), names)
+        return receiver
 
     async def start(self) -> None:
         """Install what is missing, subscribe to the events handled, purge if asked to, and begin to receive."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _SCHEMAS: Final = frozenset({"pgq", "pgq_coop", "pgq_ext", "pgq_node", "rowbus_spark"})
 
+_CREATED = re.compile(r"create\s+table\s+if not exists")
 _COLUMNS = re.compile(r"^ {4}\"?(?!constraint |primary |unique )(\w+)", re.MULTILINE)
 
 
@@ -40,9 +41,8 @@ def _shapes() -> Iterator[set[str]]:
     """Read the columns of Rowbus's tables, and of NServiceBus's, from the files that create them."""
     for folder in ("transport", "sagas"):
         for file in (Path(rowbus.__file__).parent / folder).glob("**/sql/postgresql/create*.sql"):
-            _, made, columns = file.read_text().partition("create table if not exists")
-            if made:
-                yield {name.lower() for name in _COLUMNS.findall(columns.partition("\n)")[0])}
+            _, *made = _CREATED.split(file.read_text(), maxsplit=1)
+            yield from ({name.lower() for name in _COLUMNS.findall(one.partition("\n)")[0])} for one in made)
 
 
 _SHAPES: Final = tuple(_shapes())

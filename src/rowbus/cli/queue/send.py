@@ -97,11 +97,9 @@ def send(  # noqa: PLR0913 - an option is a parameter
     The body is the argument, the content of --file, or the standard input. Exit code 1: the queue does not exist,
     or with --lines there was no line.
     """
-    if not type_.strip():
-        raise typer.BadParameter("it is empty: name the message.", param_hint="--type")
-    address = queue_addresses([name], addresses_in(database, schema))[0]
     extra = {Header.CONTENT_TYPE: content_type, **dict(map(header, headers or ()))}
-    sender = _Sender(address, schema, reply_to, type_, extra, ttbr)
+    target = queue_addresses([name], addresses_in(database, schema))[0]
+    sender = _Sender(target, schema, reply_to, _named(type_), extra, ttbr)
     with opened(body, file) as source:
         if lines:
             _send_lines(sender, database, _checked_lines(source, content_type))
@@ -161,6 +159,12 @@ def _checked_lines(source: BinaryIO, content_type: str) -> Iterator[bytes]:
     for number, line in enumerate(source, 1):
         if body := line.strip():
             yield _checked(body, content_type, f"Line {number}")
+
+
+def _named(type_: str) -> str:
+    if not type_.strip():
+        raise typer.BadParameter("it is empty: name the message.", param_hint="--type")
+    return type_
 
 
 def _checked(body: bytes, content_type: str, what: str) -> bytes:

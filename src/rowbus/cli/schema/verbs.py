@@ -295,6 +295,15 @@ def _show_results(results: dict[str, tuple[str, ...]], *, as_json: bool) -> None
 # ------------------------------------------------------------------------------------------------------------ grants
 
 
+def _purpose(asked: Purpose, target: str | None) -> Purpose:
+    """Return what the grants are for: receiving, for an endpoint of which nothing else is asked."""
+    if not any(asked) and target is None:
+        raise typer.BadParameter(
+            "say what for: --send, --receive, --view, --operate, --servicecontrol or --web."
+        )
+    return asked if any(asked) else Purpose(receive=True)
+
+
 @app.command("grants")
 def grants(  # noqa: PLR0913 - an option is a parameter
     target: System = None,
@@ -353,13 +362,7 @@ def grants(  # noqa: PLR0913 - an option is a parameter
         if spark:
             typer.echo(script(spark_schema.grant_use(role)))
         return
-    wanted = Purpose(send, receive, view, operate, servicecontrol, web)
-    if not any(wanted):
-        if target is None:
-            raise typer.BadParameter(
-                "say what for: --send, --receive, --view, --operate, --servicecontrol or --web."
-            )
-        wanted = Purpose(receive=True)
+    wanted = _purpose(Purpose(send, receive, view, operate, servicecontrol, web), target)
     plans = plans_for(target, queues, schema, database, required=not (servicecontrol or web))
     if web and any(plan.names.backend != "postgresql" for plan in plans):
         raise typer.BadParameter(

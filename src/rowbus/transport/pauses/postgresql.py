@@ -34,7 +34,7 @@ class PausesTable(table.PausesTable, RecordTable):
 
     def resume(self, what: Paused) -> Statement[int]:
         """End a pause; say 0 if there was none."""
-        return Statement(self._load("resume", "Failed to delete from"), what._asdict(), self._counted)
+        return Statement(self._load("resume", "Failed to end a pause in"), what._asdict(), self._counted)
 
     def holds(self, names: Sequence[Paused]) -> Statement[list[Paused]]:
         """Return which of these are paused."""

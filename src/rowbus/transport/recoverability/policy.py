@@ -25,7 +25,7 @@ from rowbus.errors import (
 from rowbus.errors.exception_facts import is_a
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import format_timestamp, parse_timestamp
-from rowbus.settings import check_types
+from rowbus.running.setting_types import check_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
