@@ -1,4 +1,4 @@
-"""The Containerfile of docs/how-to/run-in-a-container.md: what can be checked and run of it without a container."""
+"""The Containerfile of docs/how-to/run-as-a-service.md: what can be checked and run of it without a container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The units of docs/how-to/run-under-systemd.md: systemd accepts them, and what they start ends as they say."""
+"""The units of docs/how-to/run-as-a-service.md: systemd accepts them, and what they start ends as they say."""
 
 from __future__ import annotations
 
