@@ -100,6 +100,7 @@ class Database:
         self._application_name = str(facts["application_name"])
         self.identity = make_conninfo("", **{**facts, "application_name": None})
         self._prepared_statements = prepared_statements
+        self._is_pooled = False
         self.name = f"{facts.get('dbname', '')} on {facts.get('host', 'the local socket')}"
 
     @property
@@ -171,7 +172,11 @@ class Database:
         There a session's locks and settings mean nothing either. Blocks, through such a pooler for a second. Raises
         ConnectionLostError.
         """
-        with self.session() as session, self.session() as other:
+        with self.session() as session:
+            return not self._is_pooled or self._hears(session)
+
+    def _hears(self, session: Session) -> bool:
+        with self.session() as other:
             session.run(control(b"listen rowbus_session", FAILED_TO_LISTEN))
             other.run(control(b"notify rowbus_session", FAILED_TO_LISTEN))
             heard = session.notified(PROBED)
@@ -185,7 +190,8 @@ class Database:
 
         A pooler answers to its clients with a process number of its own.
         """
-        if not self._prepared_statements or row is None or row[0] != connection.info.backend_pid:
+        self._is_pooled = row is None or row[0] != connection.info.backend_pid
+        if self._is_pooled or not self._prepared_statements:
             connection.prepare_threshold = None
 
     def pool(self, size: int) -> SessionPool:
