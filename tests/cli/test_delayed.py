@@ -91,7 +91,7 @@ def test_send_now_leaves_a_message_whose_queue_is_gone(web: CommandLine, ask: As
     sent = web("delayed", "send-now", "Web", one["headers"]["NServiceBus.MessageId"])
 
     assert sent.returncode != 0
-    assert '"public"."Sales" does not exist' in sent.stderr
+    assert '"public"."Sales": the queue does not exist' in sent.stderr
     assert ask(WAITING) == [(1,)]
 
 

@@ -415,9 +415,9 @@ def test_the_command_signs_people_in(rowbus: CommandLine, provider: ProviderOfTe
         assert f"{led.scheme}://{led.netloc}{led.path}" == f"http://localhost:{port}/signed-in"
         ended = client.get(f"/signed-in?{led.query}")
         assert ended.headers["location"] == f"http://localhost:{port}/operations"
-        assert ">ada</span>" in client.get("/operations").text
+        assert ">ada (" in client.get("/operations").text  # and what the provider calls her
     assert parse_qs(urlsplit(begun.headers["location"]).query)["scope"] == ["openid profile email groups"]
-    running.wait_for("ada signed in as operator")
+    running.wait_for(r"ada \(7\) signed in as operator")
     written = "\n".join(running.lines)
     assert SECRET not in written
     assert "code_verifier" not in written

@@ -245,7 +245,8 @@ async def _shown(visit: Visit, show: Callable[[Visit], Awaitable[Response]]) -> 
     try:
         return await show(visit)
     except RowbusError as error:
-        return visit.refuse("That did not work", str(error), status=503)
+        status = 400 if isinstance(error, ConfigurationError) else 503  # the visitor's to mend, or ours
+        return visit.refuse("That did not work", str(error), status=status)
 
 
 async def _act(visit: Visit, action: Action) -> Response:

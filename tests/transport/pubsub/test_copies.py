@@ -191,7 +191,8 @@ def test_a_publish_may_be_in_a_pipeline_of_the_users(own: psycopg.Connection) ->
     with own.pipeline():
         own.execute("insert into business values ('before')")
         rowbus.Client(own).publish(EVENT)
-        subscribe(own, "Gone", create=False)
+    subscribe(own, "Gone", create=False)
+    with own.pipeline():
         with pytest.raises(rowbus.QueueNotFoundError, match="Gone"):
             rowbus.Client(own).publish(EVENT)
         own.execute("insert into business values ('after')")

@@ -1,7 +1,7 @@
 -- Count the delayed messages of a table, up to `most`, and those of them that are overdue; say when the first is due.
 -- Locks nothing; returns one row: waiting, overdue, next due, and the database's time.
 with first as (
-    select waiting.due
+    select least(greatest(waiting.due, '0001-01-02 00:00+00'), '9999-12-31 00:00+00') as due
     from :"schema".:"delayed" as waiting
     order by waiting.due
     limit :'most'::integer
@@ -10,6 +10,6 @@ with first as (
 select
     count(*)::integer as waiting,
     count(*) filter (where first.due <= now())::integer as overdue,
-    least(greatest(min(first.due), '0001-01-02 00:00+00'), '9999-12-31 00:00+00') as next_due,
+    min(first.due) as next_due,
     clock_timestamp() as at
 from first

@@ -3,7 +3,10 @@
 -- to `most_read` characters and bytes, and the size of a body that was cut.
 select
     message.id::text as id,
-    least(greatest(message.expires, '0001-01-02'), '9999-12-31') at time zone 'UTC' as expires,
+    case
+        when message.expires < '0001-01-02' then timestamp '0001-01-02'
+        when message.expires > '9999-12-31' then timestamp '9999-12-31' else message.expires
+    end at time zone 'UTC' as expires,
     left(message.headers, :'most_read'::integer) as headers,
     substring(message.body for :'most_read'::integer) as body,
     message.seq,
