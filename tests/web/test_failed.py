@@ -450,7 +450,7 @@ async def test_headers_of_the_framework_are_not_edited(client: httpx.AsyncClient
     form = {"queue": "error", "row": row_id, "body": "{}"}
 
     await confirm(
-        client, "/failed/send", {**form, "header": Header.MESSAGE_ID, "value": "forged"}, expect=503
+        client, "/failed/send", {**form, "header": Header.MESSAGE_ID, "value": "forged"}, expect=400
     )
 
     assert errors.ids() == ["old"]
