@@ -7,12 +7,14 @@ import json
 import logging
 import re
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 
 import rowbus
 from rowbus.errors.printable import LONGEST_TRACEBACK
 from rowbus.messages.headers import Header
+from rowbus.messages.malformed_headers import MALFORMED_PREFIX
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.transport import eventually, headers_text
 
@@ -79,14 +81,15 @@ async def test_a_message_cannot_make_the_log_long(endpoints: Endpoints, log: io.
     assert len(log.getvalue()) < 3 * LONGEST_TRACEBACK
 
 
-async def test_the_error_queue_keeps_the_id_as_it_came(endpoints: Endpoints, log: io.StringIO) -> None:
+async def test_the_error_queue_keeps_the_id_as_it_came_beside_one_that_can_be_read(endpoints: Endpoints, log: io.StringIO) -> None:
     sales = failing_sales(endpoints)
     async with sales:
         await endpoints.backend.insert(sales.address, ATTACKS["its id"], b'{"order_id":"1"}')
         await eventually_moved(endpoints)
 
     (row,) = await endpoints.backend.rows(ERROR)
-    assert row.headers[Header.MESSAGE_ID] == EVIL
+    assert row.headers[f"{MALFORMED_PREFIX}{Header.MESSAGE_ID}"] == EVIL
+    assert UUID(row.headers[Header.MESSAGE_ID] or "")
     assert "m-1\\n2026-01-01" in log.getvalue()
 
 
