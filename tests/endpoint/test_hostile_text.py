@@ -81,7 +81,9 @@ async def test_a_message_cannot_make_the_log_long(endpoints: Endpoints, log: io.
     assert len(log.getvalue()) < 3 * LONGEST_TRACEBACK
 
 
-async def test_the_error_queue_keeps_the_id_as_it_came_beside_one_that_can_be_read(endpoints: Endpoints, log: io.StringIO) -> None:
+async def test_the_error_queue_keeps_a_malformed_id_under_another_name(
+    endpoints: Endpoints, log: io.StringIO
+) -> None:
     sales = failing_sales(endpoints)
     async with sales:
         await endpoints.backend.insert(sales.address, ATTACKS["its id"], b'{"order_id":"1"}')
