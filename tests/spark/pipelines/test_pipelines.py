@@ -122,13 +122,17 @@ def test_a_query_that_follows_goes_on_when_its_workers_and_sessions_are_killed(
 
 
 def kill_workers(spark: SparkSession) -> None:
-    """Kill the processes of Python's that Spark has begun."""
+    """Kill the processes of Python's that Spark has begun, but for the daemons that begin them.
+
+    Each process that waits for work fails one of the session's next calls if its daemon is gone: in other tests.
+    """
     java: Any = spark.sparkContext._gateway
-    descendants = {java.proc.pid}
+    family, known = {java.proc.pid}, parents()
     for _generation in range(3):
-        descendants |= {pid for pid, parent in parents().items() if parent in descendants}
-    for pid in descendants:
-        if b"pyspark" in command(pid) and b"java" not in command(pid):
+        family |= {pid for pid, parent in known.items() if parent in family}
+    for pid in family:
+        is_daemon = b"pyspark.daemon" in command(pid) and b"pyspark.daemon" not in command(known[pid])
+        if b"pyspark" in command(pid) and b"java" not in command(pid) and not is_daemon:
             os.kill(pid, signal.SIGKILL)
 
 
