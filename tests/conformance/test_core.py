@@ -376,7 +376,9 @@ async def test_when_replying_to_a_specific_address(endpoints: Endpoints) -> None
     schema = await endpoints.backend.create_schema("Other.Schema")
     address = endpoints.backend.queue("re.plies", schema)
     await endpoints.backend.create_queue(address)
-    sales = endpoints.make("Sales", allowed_destinations=rowbus.AllowedDestinations.ANY_QUEUE)  # another schema
+    sales = endpoints.make(
+        "Sales", allowed_destinations=rowbus.AllowedDestinations.ANY_QUEUE
+    )  # another schema
 
     @sales.handler
     async def place(message: PlaceOrder, context: rowbus.Context) -> None:

@@ -44,6 +44,8 @@ KNOWN = {
         "create_replica_table",
         "security",
     ): "format_type() spelt the types, prepare_replica_table() quoted the name",
+    ("reshape_replica_table", "security"): "the same",
+    ("make_trigger", "security"): "the table is a regclass, its arguments are quoted, the rest is constants",
     ("create_stage", "security"): "types are checked by the cast to regtype",
     ("merge_stages", "security"): "merge_statement() wrote it",
 }

@@ -161,7 +161,7 @@ async def test_a_message_whose_handler_commits_by_sql_is_processed_when_it_comes
     async def place(message: PlaceOrder, context: rowbus.Context) -> None:
         attempts.append(message.order_id)
         if message.order_id == "commits":
-            await context.connection.execute("commit")
+            await context.connection.execute("select 1; commit")
 
     async def nothing_is_noted() -> bool:
         return await remembering.backend.count("Sales.Inbox") == 0
