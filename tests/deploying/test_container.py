@@ -39,7 +39,7 @@ def command() -> list[str]:
 
 
 def test_the_page_shows_the_file() -> None:
-    assert is_shown("Containerfile", "run-in-a-container.md")
+    assert is_shown("Containerfile", "run-as-a-service.md")
 
 
 def test_it_has_known_instructions_and_its_commands_are_a_shells() -> None:

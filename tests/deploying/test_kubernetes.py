@@ -22,7 +22,7 @@ def pod() -> Any:  # noqa: ANN401 - what YAML has
 
 
 def test_the_page_shows_the_file() -> None:
-    assert is_shown("kubernetes.yaml", "run-on-kubernetes.md")
+    assert is_shown("kubernetes.yaml", "run-as-a-service.md")
 
 
 def test_a_pod_may_take_longer_than_its_handlers_have() -> None:

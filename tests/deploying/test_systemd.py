@@ -28,7 +28,7 @@ def unit(name: str) -> configparser.ConfigParser:
 
 @every("name", UNITS)
 def test_the_page_shows_the_unit(name: str) -> None:
-    assert is_shown(name, "run-under-systemd.md")
+    assert is_shown(name, "run-as-a-service.md")
 
 
 @every("name", UNITS)

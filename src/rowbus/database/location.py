@@ -54,7 +54,7 @@ def refuse_unescaped(url: str, *, in_options: bool) -> None:
     if not all(_PORT.fullmatch(host) for host in place.partition("/")[0].split(",")):
         raise ConfigurationError(
             "The database's URL has a port that is no number. If that is a password, its place is before an @: "
-            "postgresql://user:password@host/name."
+            f"{url.partition('://')[0]}://user:password@host/name."
         ) from None
 
 

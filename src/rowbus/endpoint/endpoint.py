@@ -292,7 +292,10 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         if self._running is not None:
             return
         database = await self._locate()
-        running = RunningEndpoint(await self._fitting(database), database)
+        running = RunningEndpoint(self._parts(), database)
+        if not await self._is_notified(database):
+            settings = replace(self.settings, notifications=False)
+            running = RunningEndpoint(self._parts()._replace(settings=settings), database)
         try:
             await running.start()
         except BaseException:
@@ -347,19 +350,18 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             self._limit,
         )
 
-    async def _fitting(self, database: Database) -> Parts:
-        """Return the parts as they suit a database: through a pooler in transaction mode nothing is listened for."""
-        parts = self._parts()
-        if not parts.settings.notifications or await asyncio.to_thread(database.keeps_sessions):
-            return parts
+    async def _is_notified(self, database: Database) -> bool:
+        """Say whether the endpoint hears of messages, if it wants to: through a pooler it may hear nothing."""
+        if not self.settings.notifications or await asyncio.to_thread(database.keeps_sessions):
+            return True
         logger.info(
             "Endpoint %s reaches %s through a pooler that lends a connection for one transaction at a time: nothing "
             "notifies it, and it looks for messages every %s s",
             self.name,
             database.name,
-            parts.settings.peek_delay.total_seconds(),
+            self.settings.peek_delay.total_seconds(),
         )
-        return parts._replace(settings=replace(parts.settings, notifications=False))
+        return False
 
     async def _locate(self) -> Database:
         dsn = await asyncio.to_thread(self._resolve)

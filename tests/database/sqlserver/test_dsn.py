@@ -82,7 +82,7 @@ def test_an_ipv6_address_is_taken() -> None:
         ("mssql://u:secret@/Sales", "names no host"),
         ("mssql://u:secret@db", "names no catalog"),
         ("mssql://u:secret@db/", "names no catalog"),
-        ("mssql://u:secret@db:port/Sales", "port or host"),
+        ("mssql://u:secret@db:port/Sales", "a port that is no number.*mssql://user:password@host"),
         ("mssql://u:secret@db/Sales?encrpyt=no", "unknown option 'encrpyt'"),
         ("mssql://u:secret@db/Sales?connect_timeout=soon", "connect_timeout"),
     ],
