@@ -50,7 +50,19 @@ def test_what_a_page_says_happens(page: Path, database: str, tmp_path: Path) -> 
 def test_a_page_only_uses_blocks_that_are_run_or_known_to_be_for_reading(page: Path) -> None:
     kinds = {block.kind for block in blocks(page.read_text(encoding="utf-8"))}
 
-    for_reading = {"output", "log", "sh", "text", "ini", "csharp", "json", "yaml", "dockerfile", "nginx"}
+    for_reading = {
+        "output",
+        "log",
+        "sh",
+        "text",
+        "ini",
+        "csharp",
+        "json",
+        "yaml",
+        "dockerfile",
+        "nginx",
+        "toml",
+    }
     assert kinds <= RUN | for_reading
 
 

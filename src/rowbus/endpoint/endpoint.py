@@ -258,7 +258,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self._database, self.addresses, settings = dsn, addresses, self.settings
         for component in self._components:
             component.bind(self.name, addresses, self._components, self._handlers.dependencies)
-        addresses.validate_endpoint_name(self._queue)
+        addresses.validate_endpoint_name(self._queue, delayed_suffix="")
         self.address = _valid(addresses.for_endpoint(self._queue))
         check_platform(settings.service_platform, addresses)
         destination_rule(settings.allowed_destinations, self.address)  # raises for what is no queue's name
