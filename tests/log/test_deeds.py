@@ -166,7 +166,7 @@ class Deed:
 class Command(Deed): ...
 
 
-class Seen:
+class Witness:
     """What good messages saw."""
 
     def __init__(self) -> None:
@@ -229,7 +229,7 @@ class State:
     name: str = ""
 
 
-def saga_of(seen: Seen) -> type[rowbus.Saga[State]]:
+def saga_of(seen: Witness) -> type[rowbus.Saga[State]]:
     class Deeds(rowbus.Saga[State], name="Shop.Deeds", correlation="name"):
         @rowbus.starts(Command, by=lambda command: command.name)
         async def do(self, message: Command, context: rowbus.SagaContext) -> None:
@@ -239,14 +239,14 @@ def saga_of(seen: Seen) -> type[rowbus.Saga[State]]:
     return Deeds
 
 
-def handler_of(seen: Seen) -> Callable[..., Awaitable[None]]:
+def handler_of(seen: Witness) -> Callable[..., Awaitable[None]]:
     async def do(message: Command, context: rowbus.Context) -> None:
         await seen.handle(message.name, context.connection)
 
     return do
 
 
-def blocking_handler_of(seen: Seen) -> Callable[..., None]:
+def blocking_handler_of(seen: Witness) -> Callable[..., None]:
     def do(message: Command, context: rowbus.SyncContext) -> None:
         seen.handle_blocking(message.name, context.connection)
 
@@ -256,7 +256,7 @@ def blocking_handler_of(seen: Seen) -> Callable[..., None]:
 async def failed_of(
     orders: Orders,
     place: str,
-    seen: Seen,
+    seen: Witness,
     names: Sequence[str],
     **settings: Any,  # noqa: ANN401 - the settings' own
 ) -> set[str]:
@@ -293,7 +293,7 @@ def entries(orders: Orders) -> list[str]:
 async def test_what_a_handler_does_is_there_for_no_other(
     orders: Orders, place: str, batch_size: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    seen, (names, good) = Seen(), mixed(NAMES)
+    seen, (names, good) = Witness(), mixed(NAMES)
     failed = await failed_of(orders, place, seen, names, batch_size=batch_size)
     too = OF_SAGAS if place == "saga" else []
     assert failed == {*RAISES, *FAILS, *too}
@@ -304,7 +304,7 @@ async def test_what_a_handler_does_is_there_for_no_other(
 
 @pytest.mark.parametrize("place", ["async def", "def"])
 async def test_nor_where_each_statement_commits_by_itself(orders: Orders, place: str) -> None:
-    seen, (names, good) = Seen(), mixed(NAMES)
+    seen, (names, good) = Witness(), mixed(NAMES)
     failed = await failed_of(orders, place, seen, names, transaction_mode=rowbus.TransactionMode.NONE)
     assert failed == {*RAISES, *FAILS} - {*PASS_OUTSIDE} | {*FAIL_OUTSIDE}
     assert entries(orders) == sorted(names)
@@ -313,7 +313,7 @@ async def test_nor_where_each_statement_commits_by_itself(orders: Orders, place:
 
 @pytest.mark.parametrize("kind", ["async def", "def", "async def batch", "def batch"])
 async def test_what_a_consumer_does_is_there_for_no_other(orders: Orders, kind: str) -> None:
-    seen, log = Seen(), orders.log()
+    seen, log = Witness(), orders.log()
     orders.connection.execute(MAKE)
     settings, batch = replace(QUICK, max_retries=0), "batch" in kind
 

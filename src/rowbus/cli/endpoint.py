@@ -111,7 +111,7 @@ def confirm_drop(
 
 
 def drop_all(session: Session, found: Sequence[QueueAddress]) -> None:
-    """Drop tables in the transaction that runs; give up after a while where somebody uses one."""
+    """Drop tables in the present transaction; raises StorageError after LOCK_WAIT where another session uses one."""
     for statement in queue_table(found[0]).limit_lock_wait(LOCK_WAIT):
         session.run(statement)
     for address in found:

@@ -6,7 +6,6 @@ Invariant: a pause says who made it and why; what is in hand is finished; whoeve
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,11 +13,11 @@ import typer
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.queue.send import time_span
-from rowbus.cli.target import addresses_in, noting, open_database, queue_addresses
+from rowbus.cli.target import addresses_in, noting, open_database
 from rowbus.errors import ConfigurationError
 from rowbus.transport.operations.trail import person_here
 from rowbus.transport.pauses.hold import pause_now
-from rowbus.transport.pauses.table import Paused, paused, pauses_address, pauses_table
+from rowbus.transport.pauses.table import PauseKind, paused, pauses_address, pauses_table, subject_of
 
 if TYPE_CHECKING:
     from rowbus.messages.addresses import Addresses
@@ -27,16 +26,7 @@ if TYPE_CHECKING:
 COLUMNS = ("what", "name", "since", "until", "who", "why")
 
 
-class Kind(Enum):
-    """What can be paused."""
-
-    ENDPOINT = "endpoint"
-    QUEUE = "queue"
-    CONSUMER = "consumer"
-    RECURRING = "recurring"
-
-
-What = Annotated[Kind | None, typer.Argument(help="What is paused.")]
+What = Annotated[PauseKind | None, typer.Argument(help="What is paused.")]
 Name = Annotated[
     str | None,
     typer.Argument(metavar="NAME", help="Sales; a queue; LOG/CONSUMER; ENDPOINT/RECURRING."),
@@ -66,7 +56,7 @@ def pause(
     if kind is None:
         _list(names, database, as_json=as_json)
         return
-    what = _paused(kind, name, names)
+    what = subject_of(kind, name or "", names)
     if not why:
         raise typer.BadParameter("say why: others will ask.", param_hint="--why")
     until = None if lasts is None else datetime.now(UTC) + lasts
@@ -84,7 +74,7 @@ def pause(
 
 
 def resume(
-    kind: Annotated[Kind, typer.Argument(help="What is paused.")],
+    kind: Annotated[PauseKind, typer.Argument(help="What is paused.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="As `rowbus pause` lists it.")],
     *,
     schema: Schema = None,
@@ -93,7 +83,7 @@ def resume(
 ) -> None:
     """End a pause, in all processes within two seconds. Exit code 1: it is not paused."""
     names = addresses_in(database, schema)
-    what, table = _paused(kind, name, names), _table(names)
+    what, table = subject_of(kind, name, names), _table(names)
     subject = f"{kind.value} {what.name}"
     with (
         open_database(database).session() as session,
@@ -123,15 +113,3 @@ def _table(names: Addresses) -> PausesTable:
     if names.backend != "postgresql":
         raise ConfigurationError("Pausing works on PostgreSQL only.")
     return pauses_table(pauses_address(names))
-
-
-def _paused(kind: Kind, name: str | None, names: Addresses) -> Paused:
-    """Return what is meant; raises BadParameter, and InvalidAddressError for a queue that cannot be one."""
-    if not name:
-        raise typer.BadParameter("say its name.", param_hint="NAME")
-    if kind.value in {"consumer", "recurring"} and "/" not in name:
-        raise typer.BadParameter(
-            f"a {kind.value} has a name of two parts: LOG/CONSUMER or ENDPOINT/RECURRING."
-        )
-    called = str(queue_addresses([name], names)[0]) if kind.value == "queue" else name
-    return Paused(kind.value, called)

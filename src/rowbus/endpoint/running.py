@@ -35,7 +35,7 @@ from rowbus.transport.deduplication.inbox import InboxKeeper
 from rowbus.transport.deduplication.table import inbox_table
 from rowbus.transport.limits.table import LimitSweeper, limit_table
 from rowbus.transport.pauses.hold import Hold
-from rowbus.transport.pauses.table import Paused, pauses_address
+from rowbus.transport.pauses.table import PauseSubject, pauses_address
 from rowbus.transport.pubsub.subscribers import Subscribers
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -123,7 +123,7 @@ class RunningEndpoint:
             gate=gate,
             lookout=lookout_of(self.database) if parts.settings.notifications else None,
         )
-        names = [Paused("endpoint", parts.name), Paused("queue", str(address))]
+        names = [PauseSubject("endpoint", parts.name), PauseSubject("queue", str(address))]
         receiver.hold = Hold(pauses_address(parts.addresses), names)
         return receiver
 
@@ -277,7 +277,7 @@ class RunningEndpoint:
             parts.alarm,
             hold=Hold(
                 pauses_address(parts.addresses),
-                [Paused("recurring", f"{parts.name}/{message.name}") for message in parts.recurring],
+                [PauseSubject("recurring", f"{parts.name}/{message.name}") for message in parts.recurring],
             ),
         )
 

@@ -141,7 +141,7 @@ def _place(place: str | None, processes: int) -> str:
     return f"{place or HIDDEN} ({processes})" if processes > 1 else place or HIDDEN
 
 
-class Missed(NamedTuple):
+class GoneEndpoint(NamedTuple):
     """An endpoint that was seen in the last day, and its queue, in which messages may wait for it."""
 
     queue: QueueFigures
@@ -157,10 +157,10 @@ class Missed(NamedTuple):
         return Finding(Level.FAIL, str(self.queue.address), text, advice)
 
 
-def missed(snapshot: Snapshot) -> list[Missed]:
+def missed(snapshot: Snapshot) -> list[GoneEndpoint]:
     """Return the endpoints that have gone, by the queue's name."""
     found = [(snapshot.queue(gone.queue), gone) for gone in snapshot.gone]
-    known = [Missed(queue, gone) for queue, gone in found if queue is not None]
+    known = [GoneEndpoint(queue, gone) for queue, gone in found if queue is not None]
     return sorted(known, key=lambda one: ORDERS["name"](one.queue))
 
 

@@ -9,9 +9,15 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConfigurationError
-from rowbus.messages.addresses import address_of
 from rowbus.transport.pauses.hold import pause_now
-from rowbus.transport.pauses.table import Paused, paused, pauses_address, pauses_table
+from rowbus.transport.pauses.table import (
+    PauseKind,
+    PauseSubject,
+    paused,
+    pauses_address,
+    pauses_table,
+    subject_of,
+)
 from rowbus.web.pages import Action, Page, Question, View, change
 
 if TYPE_CHECKING:
@@ -32,13 +38,13 @@ KINDS: Final = {
 
 
 def _pause(
-    session: Session, addresses: Addresses, what: Paused, *, person: str, why: str, minutes: str
+    session: Session, addresses: Addresses, what: PauseSubject, *, person: str, why: str, minutes: str
 ) -> int:
     ends = datetime.now(UTC) + timedelta(minutes=int(minutes)) if minutes else None
     return pause_now(session, pauses_address(addresses), what, person=person, why=why, until=ends)
 
 
-def _resume(session: Session, addresses: Addresses, what: Paused) -> int:
+def _resume(session: Session, addresses: Addresses, what: PauseSubject) -> int:
     return session.run(pauses_table(pauses_address(addresses)).resume(what))
 
 
@@ -53,12 +59,12 @@ def _may_change(session: Session, addresses: Addresses) -> bool:
     return table is not None and session.run(table.can_be_changed())
 
 
-def _meant(visit: Visit) -> Paused:
+def _meant(visit: Visit) -> PauseSubject:
     """Return what a form means; raises ConfigurationError, and InvalidAddressError for a queue that cannot be one."""
     kind, name = visit.form.get("kind", ""), visit.form.get("name", "").strip()
-    if kind not in KINDS or not name or "\0" in name:
+    if kind not in KINDS:
         raise ConfigurationError("Say what is meant, and its name.")
-    return Paused(kind, str(address_of(name, visit.site.addresses)) if kind == "queue" else name)
+    return subject_of(PauseKind(kind), name, visit.site.addresses)
 
 
 def _reason(visit: Visit) -> tuple[str, str]:

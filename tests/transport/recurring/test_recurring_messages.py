@@ -14,7 +14,7 @@ import pytest
 
 import rowbus
 from rowbus.transport.pauses.hold import pause_now
-from rowbus.transport.pauses.table import Paused, pauses_address, pauses_table
+from rowbus.transport.pauses.table import PauseSubject, pauses_address, pauses_table
 from rowbus.transport.recurring.schedule import CatchUp, Interval
 from rowbus.transport.recurring.table import recurring_address, recurring_table
 from tests.conformance.transport import eventually
@@ -307,7 +307,7 @@ async def test_one_that_is_paused_is_sent_no_more_and_the_others_are_until_it_is
     for name in ("paused", "other"):
         sales.every(OFTEN, name=name)(lambda _tick, name=name: Report(name))
     counting(sales, seen)
-    what, address = Paused("recurring", f"{sales.name}/paused"), pauses_address(sales.addresses)
+    what, address = PauseSubject("recurring", f"{sales.name}/paused"), pauses_address(sales.addresses)
 
     async with sales:
         await eventually(lambda: _is_true(min(seen["paused"], seen["other"]) > 1))

@@ -32,7 +32,7 @@ from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import ElectedService, Election
 from rowbus.running.waiting import pause_unless_notified
 from rowbus.transport.pauses.hold import Hold
-from rowbus.transport.pauses.table import PAUSES, Paused
+from rowbus.transport.pauses.table import PAUSES, PauseSubject
 from rowbus.work.fate import Kind
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class LogConsumer(ElectedService["ReadSession"]):
             for part in range(settings.workers)
         ]
         self._hold = Hold(
-            QueueAddress(DEFAULT_SCHEMA, PAUSES), [Paused("consumer", f"{table.log}/{table.consumer}")]
+            QueueAddress(DEFAULT_SCHEMA, PAUSES), [PauseSubject("consumer", f"{table.log}/{table.consumer}")]
         )
         self._retries: Retries
         self._life: Life

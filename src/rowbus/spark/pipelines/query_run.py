@@ -102,7 +102,7 @@ def run(
 
     if follow:
         return keep_running(begin, watch=watch, stop=stop)
-    return _run(begin, _Seen(), watch, stop or Stop())
+    return _run(begin, _ProgressReader(), watch, stop or Stop())
 
 
 def keep_running(
@@ -116,7 +116,7 @@ def keep_running(
     told of progress.
     """
     check_listeners(watch)
-    seen, failures, stop = _Seen(), 0, stop or Stop()
+    seen, failures, stop = _ProgressReader(), 0, stop or Stop()
     while True:
         batches = seen.progress.batches
         try:
@@ -131,7 +131,9 @@ def keep_running(
             return seen.progress
 
 
-def _run(begin: Callable[[], StreamingQuery], seen: _Seen, watch: Watch | None, stop: Stop) -> Progress:
+def _run(
+    begin: Callable[[], StreamingQuery], seen: _ProgressReader, watch: Watch | None, stop: Stop
+) -> Progress:
     try:
         query = begin()
         try:
@@ -146,7 +148,7 @@ def _run(begin: Callable[[], StreamingQuery], seen: _Seen, watch: Watch | None, 
     return seen.progress
 
 
-def _await(query: StreamingQuery, seen: _Seen, watch: Watch | None, stop: Stop) -> None:
+def _await(query: StreamingQuery, seen: _ProgressReader, watch: Watch | None, stop: Stop) -> None:
     """Wait for the end of a query, which raises what ended it, or for a stop."""
     while not query.awaitTermination(LOOK):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         # It takes fractions of a second.
@@ -163,7 +165,7 @@ def options_of(frame: DataStreamReader, options: Mapping[str, str | int | None])
             frame.option(name, value)
 
 
-class _Seen:
+class _ProgressReader:
     """The progress events of a query so far."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import AsyncSession, Session
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.pauses.table import Paused
+    from rowbus.transport.pauses.table import PauseSubject
 
 logger = logging.getLogger("rowbus.receiving")
 
@@ -30,7 +30,7 @@ PERIOD: Final = 1.0  # seconds between two questions
 def pause_now(
     session: Session,
     address: QueueAddress,
-    what: Paused,
+    what: PauseSubject,
     *,
     person: str,
     why: str,
@@ -47,21 +47,24 @@ class Hold:
     """Knows which of some names are paused. For one event loop."""
 
     def __init__(
-        self, address: QueueAddress, names: Sequence[Paused], clock: Callable[[], float] = time.monotonic
+        self,
+        address: QueueAddress,
+        names: Sequence[PauseSubject],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take the table and the names to ask for. No I/O."""
         self._table = pauses_table(address) if address.backend == "postgresql" else None
         self._names = names
         self._clock = clock
         self._asked = float("-inf")
-        self._held: list[Paused] = []
+        self._held: list[PauseSubject] = []
 
     @property
     def is_due(self) -> bool:
         """Whether it is time to ask, or to wait."""
         return self._table is not None and (bool(self._held) or self._clock() - self._asked >= PERIOD)
 
-    async def ask(self, session: AsyncSession) -> Sequence[Paused]:
+    async def ask(self, session: AsyncSession) -> Sequence[PauseSubject]:
         """Return what is paused, asking if it is time; in a transaction of its own. Raises StorageError."""
         if self._table is None or self._clock() - self._asked < PERIOD:
             return self._held
@@ -80,7 +83,7 @@ class Hold:
                 return False
         return True
 
-    def _note(self, held: list[Paused]) -> None:
+    def _note(self, held: list[PauseSubject]) -> None:
         for one in held:
             if one not in self._held:
                 logger.warning("The %s %s is paused, by an operator.", *one)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Statement, no_rows, scalar
 from rowbus.transport.pauses import table
-from rowbus.transport.pauses.table import Pause, Paused
+from rowbus.transport.pauses.table import Pause, PauseSubject
 from rowbus.transport.queues.records.postgresql import RecordTable
 
 if TYPE_CHECKING:
@@ -27,16 +27,16 @@ class PausesTable(table.PausesTable, RecordTable):
         share = self._load("share", "Failed to let others look into")
         return [*super().create(), Statement(share, {}, no_rows)]
 
-    def pause(self, what: Paused, *, person: str, why: str, until: datetime | None) -> Statement[int]:
+    def pause(self, what: PauseSubject, *, person: str, why: str, until: datetime | None) -> Statement[int]:
         """Pause something, or say anew why and until when."""
         parameters = {**what._asdict(), "person": person, "why": why, "until": until}
         return Statement(self._load("pause", "Failed to add to"), parameters, self._counted)
 
-    def resume(self, what: Paused) -> Statement[int]:
+    def resume(self, what: PauseSubject) -> Statement[int]:
         """End a pause; say 0 if there was none."""
         return Statement(self._load("resume", "Failed to end a pause in"), what._asdict(), self._counted)
 
-    def holds(self, names: Sequence[Paused]) -> Statement[list[Paused]]:
+    def holds(self, names: Sequence[PauseSubject]) -> Statement[list[PauseSubject]]:
         """Return which of these are paused."""
         parameters = {"kinds": [one.kind for one in names], "names": [one.name for one in names]}
         return Statement(self._load("holds", "Failed to look into", prepare=True), parameters, _held)
@@ -63,5 +63,5 @@ def _pauses(rows: Rows, _count: int) -> list[Pause]:
     return [Pause._make(row) for row in rows]
 
 
-def _held(rows: Rows, _count: int) -> list[Paused]:
-    return [Paused._make(row) for row in rows]
+def _held(rows: Rows, _count: int) -> list[PauseSubject]:
+    return [PauseSubject._make(row) for row in rows]

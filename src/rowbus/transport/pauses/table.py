@@ -7,9 +7,13 @@ Invariant: a pause is in force from the commit that adds it; where the table is 
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.backends import bound_table
+from rowbus.errors import ConfigurationError
+from rowbus.messages.address import refuse_nul
+from rowbus.messages.addresses import address_of
 from rowbus.transport.queues.records.table import RecordStatements
 
 if TYPE_CHECKING:
@@ -25,11 +29,32 @@ PAUSES: Final = "Rowbus.Pauses"
 """The name of the table, in the schema of names that are given without one."""
 
 
-class Paused(NamedTuple):
+class PauseKind(Enum):
+    """What can be paused."""
+
+    ENDPOINT = "endpoint"
+    QUEUE = "queue"
+    CONSUMER = "consumer"
+    RECURRING = "recurring"
+
+
+class PauseSubject(NamedTuple):
     """Something that can be paused: an endpoint by name, a queue by address, `LOG/CONSUMER`, `ENDPOINT/NAME`."""
 
     kind: str
     name: str
+
+
+def subject_of(kind: PauseKind, name: str, addresses: Addresses) -> PauseSubject:
+    """Return what a person names; raises ConfigurationError, and InvalidAddressError for a queue that cannot be one."""
+    if not name:
+        raise ConfigurationError("Say its name.")
+    refuse_nul(kind.value, name)
+    if kind in {PauseKind.CONSUMER, PauseKind.RECURRING} and "/" not in name:
+        raise ConfigurationError(
+            f"A {kind.value} has a name of two parts: LOG/CONSUMER or ENDPOINT/RECURRING; {name!r} has one."
+        )
+    return PauseSubject(kind.value, str(address_of(name, addresses)) if kind is PauseKind.QUEUE else name)
 
 
 class Pause(NamedTuple):
@@ -48,13 +73,13 @@ class PausesTable(RecordStatements):
 
     folder = "transport/pauses"
     variable = "pauses"
-    remedy = "the table does not exist; the first `rowbus endpoint pause` creates it, if its role may."
+    remedy = "the table does not exist; the first `rowbus pause` creates it, if its role may."
 
-    def pause(self, what: Paused, *, person: str, why: str, until: datetime | None) -> Statement[int]:
+    def pause(self, what: PauseSubject, *, person: str, why: str, until: datetime | None) -> Statement[int]:
         """Pause something, or say anew why and until when."""
         raise NotImplementedError
 
-    def resume(self, what: Paused) -> Statement[int]:
+    def resume(self, what: PauseSubject) -> Statement[int]:
         """End a pause; say 0 if there was none."""
         raise NotImplementedError
 
@@ -62,7 +87,7 @@ class PausesTable(RecordStatements):
         """Say whether this role may pause: write to the table, or create it if it is missing."""
         raise NotImplementedError
 
-    def holds(self, names: Sequence[Paused]) -> Statement[list[Paused]]:
+    def holds(self, names: Sequence[PauseSubject]) -> Statement[list[PauseSubject]]:
         """Return which of these are paused."""
         raise NotImplementedError
 

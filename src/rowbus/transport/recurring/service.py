@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.running.critical import Alarm
     from rowbus.transport.pauses.hold import Hold
-    from rowbus.transport.pauses.table import Paused
+    from rowbus.transport.pauses.table import PauseSubject
     from rowbus.transport.recurring.schedule import Schedule
     from rowbus.transport.recurring.table import ScheduleRow
 
@@ -99,7 +99,7 @@ class RecurringService(Service):
         pause = pause_until(at if sent else min(waiting, default=None), at, self._in_vain)
         await self.pause(min(pause, PERIOD) if held else pause)
 
-    async def _held(self) -> Sequence[Paused]:
+    async def _held(self) -> Sequence[PauseSubject]:
         """Return what operators have paused."""
         if self._hold is None:
             return ()
