@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import make_dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
@@ -60,6 +62,23 @@ def test_a_bounded_dict_forgets_the_oldest() -> None:
         bounded[number] = str(number)
 
     assert list(bounded) == [2, 3]
+
+
+def test_threads_may_add_to_a_bounded_dict_at_the_same_time() -> None:
+    bounded: Bounded[int, int] = Bounded(2)
+
+    def add(first: int) -> None:
+        for number in range(first, first + 20_000):
+            bounded[number] = number
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            for added in [threads.submit(add, 20_000 * number) for number in range(4)]:
+                added.result()
+    finally:
+        sys.setswitchinterval(interval)
 
 
 @ADDRESSES

@@ -3,7 +3,7 @@
 The sender of a message chooses the names, so their number has no limit. A cache over a finite set, such as our own
 files, need not be bounded; a comment there says so.
 
-Invariant: a `Bounded` never holds more than `most` entries.
+Invariant: a `Bounded` holds `most` entries, and for a moment one more for each other thread that adds.
 """
 
 from __future__ import annotations
@@ -31,5 +31,6 @@ class Bounded(dict[K, V]):
     def __setitem__(self, key: K, value: V) -> None:
         """Add or replace an entry; drop the oldest when the dict is full."""
         if len(self) >= self._most and key not in self:
-            del self[next(iter(self))]
+            for oldest in list(self)[:1]:  # a list is made in one step, which no other thread comes between
+                self.pop(oldest, None)
         super().__setitem__(key, value)

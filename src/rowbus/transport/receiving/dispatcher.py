@@ -79,7 +79,7 @@ class Dispatcher:
         """Return the error with who sent to the missing queue and which one may have been meant, if it is such."""
         if not isinstance(error, QueueNotFoundError):
             return error
-        missing = next((one for one in self._first_sent if str(one) == error.queue), None)
+        missing = next((one for one in list(self._first_sent) if str(one) == error.queue), None)
         if missing is None:
             return error
         if missing not in self._explained:
