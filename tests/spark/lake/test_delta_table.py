@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
+from pyarrow.fs import LocalFileSystem
 
-from rowbus.spark.lake.tables.delta_table import PIECE, StoredDelta, in_pieces
+from rowbus.spark.lake.tables.delta_table import PIECE, StoredDelta, data_set, in_pieces
 
 BATCHES = 36
 ROWS = 2**19
@@ -38,7 +38,13 @@ def test_few_of_the_batches_are_in_memory_before_they_are_written(tmp_path: Path
     StoredDelta(str(tmp_path)).replace(SCHEMA, rows(), None)
 
     assert max(held) <= BATCHES // 3, held
-    assert DeltaTable(str(tmp_path)).to_pyarrow_dataset().count_rows() == BATCHES * ROWS
+    assert data_set(str(tmp_path)).count_rows() == BATCHES * ROWS
+
+
+def test_no_thread_that_reads_holds_objects_of_an_interpreter_that_may_end(tmp_path: Path) -> None:
+    StoredDelta(str(tmp_path)).replace(SCHEMA, [], None)
+
+    assert isinstance(data_set(str(tmp_path)).filesystem.base_fs, LocalFileSystem)
 
 
 def test_the_pieces_of_a_batch_are_its_rows_in_their_order() -> None:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
+from pyarrow.fs import SubTreeFileSystem
 
 from rowbus.spark.lake.delta import commit_properties, merge_changes
+from rowbus.spark.lake.files import file_system
 from rowbus.spark.lake.policy import SMALL, to_merge
 
 if TYPE_CHECKING:
@@ -88,11 +90,11 @@ class StoredDelta:
 
     def columns(self) -> list[str]:
         """Return the names of the columns, in their order."""
-        return [str(name) for name in self._rows().schema.names]
+        return [str(name) for name in data_set(self._path).schema.names]
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read all rows."""
-        yield from self._rows().to_batches()
+        yield from data_set(self._path).to_batches()
 
     def unneeded(self, older_than: timedelta, noted: int | None) -> list[str]:
         """Return files that were replaced that long ago, and those that no commit named."""
@@ -106,9 +108,14 @@ class StoredDelta:
             keep_versions=None if noted is None else [noted],
         )
 
-    def _rows(self) -> Any:  # noqa: ANN401 - a data set, whose stubs are partial
-        table: Any = DeltaTable(self._path)
-        return table.to_pyarrow_dataset()
+
+def data_set(path: str) -> Any:  # noqa: ANN401 - a data set, whose stubs are partial
+    """Return a table's rows, to be read through PyArrow's own file system.
+
+    Through the one of delta-rs, which is in Python, reading threads outlive the interpreter: `std::terminate` at exit.
+    """
+    system, root = file_system(path)
+    return DeltaTable(path).to_pyarrow_dataset(filesystem=SubTreeFileSystem(root, system))
 
 
 def in_pieces(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, QueryBuilder
 
-from rowbus.spark.lake.tables.delta_table import StoredDelta
+from rowbus.spark.lake.tables.delta_table import StoredDelta, data_set
 from rowbus.spark.lake.tables.history.columns import (
     BEGINS,
     DOES,
@@ -51,7 +51,7 @@ _compute: Any = pc  # its stubs lack many functions
 
 def begin_versions(path: str, table: str, moment: datetime, batch: AppTransaction) -> None:
     """Make the table of versions, from the rows of the first copy."""
-    rows: Any = DeltaTable(table).to_pyarrow_dataset()
+    rows = data_set(table)
     schema = pa.schema(kinds(rows.schema) | kinds(ORIGIN))
     batches = (_begun(batch.columns, schema, moment) for batch in rows.to_batches())
     StoredDelta(path).replace(schema, batches, batch)
@@ -71,7 +71,7 @@ def tell_copy(
         with _spooled(_differing(merge, table, source.columns, moment), merge.rows) as differing:
             merge.merge(differing, commit)
         return
-    rows: Any = DeltaTable(table).to_pyarrow_dataset()
+    rows = data_set(table)
     begun = (
         _begun(fitted(batch, of_table(merge.schema), source), merge.rows, moment)
         for batch in rows.to_batches()

@@ -26,7 +26,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.spark.captured.types import Unfit
 from rowbus.spark.lake.delta import commit_properties
 from rowbus.spark.lake.table import AppTransaction, own_errors
-from rowbus.spark.lake.tables.delta_table import StoredDelta
+from rowbus.spark.lake.tables.delta_table import StoredDelta, data_set
 from rowbus.spark.lake.tables.followed_table import COPY as COPIES
 from rowbus.spark.lake.tables.history.columns import (
     ORIGIN,
@@ -94,7 +94,7 @@ class HistoryTable:
         if not held:
             begin_versions(self.path, path, moment, batch)
             return
-        columns = of_table(DeltaTable(path).to_pyarrow_dataset().schema)
+        columns = of_table(data_set(path).schema)
         comparable = self._bring_to_columns(columns) and bool(self._source.key)
         merge = HistoryMerge(self.path, self._columns(), self._source.key)
         tell_copy(merge, path, self._source, moment, commit_properties(batch), comparable=comparable)
@@ -111,7 +111,7 @@ class HistoryTable:
 
     def current(self, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Read the current versions, in columns of the table; raises Unfit."""
-        dataset: Any = DeltaTable(self.path).to_pyarrow_dataset()
+        dataset = data_set(self.path)
         for batch in dataset.to_batches(filter=_compute.field(VALID_TO).is_null()):
             yield pa.RecordBatch.from_arrays(fitted(batch, columns, self._source), schema=columns)
 
@@ -127,7 +127,7 @@ class HistoryTable:
         ]
 
     def _columns(self) -> pa.Schema:
-        return of_table(DeltaTable(self.path).to_pyarrow_dataset().schema)
+        return of_table(data_set(self.path).schema)
 
     # ------------------------------------------------------------------------------------------------- columns
 
@@ -155,7 +155,7 @@ class HistoryTable:
 
     def _rewrite(self, others: Mapping[str, pa.DataType]) -> None:
         """Write all versions with other types of columns; raises Unfit, with nothing done."""
-        rows: Any = DeltaTable(self.path).to_pyarrow_dataset()
+        rows = data_set(self.path)
         schema = pa.schema(kinds(rows.schema) | dict(others))
         if schema.equals(rows.schema):
             raise Unfit(", ".join(others))
@@ -206,7 +206,7 @@ class HistoryTable:
         self, told: Sequence[ToldChange], keys: Sequence[Key | None], rows: pa.Table, epochs: Sequence[Epoch]
     ) -> pa.Table:
         """Read the versions of the changed rows that are current, or ended since the first of the changes."""
-        dataset: Any = DeltaTable(self.path).to_pyarrow_dataset()
+        dataset = data_set(self.path)
         if not self._source.key:
             nothing: pa.Table = dataset.schema.empty_table()
             return nothing
