@@ -25,7 +25,7 @@ from tests.web.test_command import served
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.turns("day", 2),
+    pytest.mark.turns("day", 1),
     pytest.mark.one_version,
     pytest.mark.timeout(900),  # two cores, both busy
 ]
