@@ -234,7 +234,8 @@ async def test_a_consumer_that_spark_reads_as_is_marked_and_whether_a_driver_run
         with driver_of_spark(database, "orders", "lake"):
             await _shows(client, r"lake</a> <span class=\"tag\">Spark query</span></th>")
         await _shows(
-            client, r"lake</a> <span class=\"tag\">Spark query</span> <span class=\"faint\">no driver runs</span>"
+            client,
+            r"lake</a> <span class=\"tag\">Spark query</span> <span class=\"faint\">no driver runs</span>",
         )
 
 
