@@ -187,6 +187,7 @@ def places(shop: Shop) -> dict[str, list[dict[str, str]]]:
         "failed.edit": [{"row": str(failed)}, {"row": str(other)}],
         "delayed.table": [table, {**table, "text": "script"}],
         "delayed.message": [{**table, "row": str(waiting)}],
+        "search": [{"text": "script"}],
         "sagas.table": [{"table": "x"}],
         "logs.log": [log],
         "logs.tail": [log],

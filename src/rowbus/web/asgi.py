@@ -24,7 +24,7 @@ from rowbus.errors import ConfigurationError, RowbusError
 from rowbus.running.functions import check_function
 from rowbus.transport.queues.catalog.looking import NotLookedAtError
 from rowbus.web import history as operations
-from rowbus.web import overview, pauses, recurring, sagas, subscriptions
+from rowbus.web import overview, pauses, recurring, sagas, search, subscriptions
 from rowbus.web.access.guard import Entrance, Guard, TicketCookie, TrustedHeader, Who, outside
 from rowbus.web.access.tokens import Tickets
 from rowbus.web.access.visitors import is_own_form
@@ -51,6 +51,7 @@ logger = logging.getLogger("rowbus.web")
 PAGES: Final[tuple[Page, ...]] = (
     overview.PAGE,
     queues.PAGE,
+    search.PAGE,
     failed.PAGE,
     delayed.PAGE,
     sagas.PAGE,
