@@ -35,6 +35,15 @@ def begin(dsn: str, *keys: str) -> None:
             session.run(history.record(told))
 
 
+def declare(dsn: str) -> None:
+    """Have an endpoint with a recurring message."""
+    with open_database(dsn).session() as session:
+        for statement in recurring_table(RECURRING).create():
+            session.run(statement)
+        later = datetime.now(UTC) + timedelta(days=9)
+        session.run(recurring_table(RECURRING).declare("nightly", "0 7 * * * UTC", later))
+
+
 async def test_a_saga_is_found_by_its_key_shows_what_it_did_and_is_ended(database: str, ask: Ask) -> None:
     begin(database, "A-17", "A-18", HOSTILE)
     async with browser(database, WebSettings(mask=("$.card",))) as client:
@@ -64,11 +73,7 @@ async def test_a_saga_is_found_by_its_key_shows_what_it_did_and_is_ended(databas
 
 
 async def test_a_recurring_message_is_sent_now_by_its_endpoint(database: str, ask: Ask) -> None:
-    with open_database(database).session() as session:
-        for statement in recurring_table(RECURRING).create():
-            session.run(statement)
-        later = datetime.now(UTC) + timedelta(days=9)
-        session.run(recurring_table(RECURRING).declare("nightly", "0 7 * * * UTC", later))
+    declare(database)
     form = {"table": str(RECURRING), "name": "nightly"}
     async with browser(database) as client:
         shown = text_of((await client.get("/recurring")).text)
