@@ -221,10 +221,10 @@ class QueueTable:
         """Estimate, up to `most`, how many messages could be received now. Locks nothing."""
         return Statement(self._count_available, {"most": most, "lower_bound": lower_bound}, scalar)
 
-    def peek(self, most: int) -> Statement[list[PeekedMessage]]:
+    def peek(self, most: int, most_read: int = LONGEST_READ) -> Statement[list[PeekedMessage]]:
         """Look at the oldest messages without taking them, also at those in flight. Locks nothing."""
         return Statement(
-            self._once("peek", "Failed to peek"), {"most": most, "most_read": LONGEST_READ}, _peeked
+            self._once("peek", "Failed to peek"), {"most": most, "most_read": most_read}, _peeked
         )
 
     def purge(self) -> Statement[int]:
