@@ -106,18 +106,14 @@ class Dispatcher:
             return []
         messages = deduplicate([send for send in leaving if isinstance(send, AnySend)])
         sends, delayed = _split(messages)
-        logs = by_log(event for event in leaving if isinstance(event, AppendedEvent))
-        return [
-            *keeping_all(messages),
-            *(
-                statement
-                for address, group in by_destination(sends).items()
-                for statement in destination_table(address).send_all(group, notify=self._notify)
-            ),
-            *(self._delays.statements(delayed) if delayed else ()),
-            *(_cancel(each) for each in leaving if isinstance(each, Cancellation)),
-            *(_append(log, events) for log, events in logs.items()),
-        ]
+        statements: list[Statement[object]] = [*keeping_all(messages)]
+        for address, group in by_destination(sends).items():
+            statements += destination_table(address).send_all(group, notify=self._notify)
+        if delayed:
+            statements += self._delays.statements(delayed)
+        statements += [_cancel(each) for each in leaving if isinstance(each, Cancellation)]
+        logs = by_log([event for event in leaving if isinstance(event, AppendedEvent)])
+        return statements + [_append(log, events) for log, events in logs.items()]
 
     async def ask(self, statement: Statement[T]) -> T:
         """Run a statement that asks something, in a transaction of its own. Raises StorageError."""
