@@ -49,6 +49,14 @@ class SourceTable(NamedTuple):
     reading: str
     """The query that reads its rows."""
 
+    form: str
+    """A `TableForm` as JSON: what a lake's table needs to follow an ALTER TABLE without a copy."""
+
+    version: str
+    """Differs after every ALTER TABLE; `versioning` is the query for it."""
+
+    versioning: str
+
     def obstacle(self, arguments: tuple[str, ...]) -> str | None:
         """Say what of its capture keeps events from showing its rows, given the arguments that do; None for nothing."""
         if self.format == "sql":
