@@ -196,6 +196,8 @@ VALUES = {
     "texts": "{R1}",
     "fragments": r'{"\\x5231"}',
     "looked_at": "1000",
+    "column_names": "{id}",
+    "column_types": "{pg_catalog.uuid}",
     "person": "alice",
     "queue_name": '"public"."orders"',
     "action": "retry",

@@ -20,6 +20,7 @@ from rowbus.messages.headers import Header
 from rowbus.web import subscriptions
 from rowbus.web.delayed import messages
 from rowbus.web.failed import message
+from rowbus.web.queues import contents
 from rowbus.web.sampling.look import Look
 from rowbus.web.sampling.snapshot import Snapshot
 from tests.fixtures.command_line import CommandLine
@@ -71,6 +72,7 @@ LOOKS: Final = (
     "delayed page",
     "subscriptions page",
     "failed page",
+    "queue page",
 )
 
 
@@ -170,4 +172,6 @@ def _page(session: Session, name: str, schema: str) -> object:
         return messages.search(session, addresses, f'{schema}."Sales.Delayed"', "", "")
     if name == "subscriptions page":
         return subscriptions.look(session, addresses, "")
+    if name == "queue page":
+        return contents.peek(session, addresses, QueueAddress(schema, "error"))
     return message.look(session, QueueAddress(schema, "error"), ROW, ())

@@ -30,7 +30,8 @@ def dom(browser: str, folder: Path, address: str) -> str:
     quiet = ["--headless", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage", "--lang=en-GB"]
     profile = f"--user-data-dir={folder / 'profile'}"
     command = [browser, *quiet, *root, profile, "--virtual-time-budget=3000", "--dump-dom", address]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    away = {**os.environ, "TZ": "Asia/Tokyo"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100, env=away)
     return done.stdout
 
 
@@ -49,4 +50,5 @@ def test_the_ticket_opens_the_overview_and_the_script_runs(
     assert re.search(r'id="pause"[^>]*aria-pressed="false"[^>]*>Pause updates', seen)
     times = re.findall(r"<time[^>]*>([^<]*)</time>", seen)
     assert times
+    assert re.search(r'Times are in <span id="zone">Asia/Tokyo<', seen)
     assert not any(text.endswith("UTC") for text in times)

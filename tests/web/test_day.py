@@ -20,8 +20,9 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwr
 
 from tests.fixtures.command_line import CommandLine
 from tests.web.failures import ErrorQueue
-from tests.web.shop import DELAYED, LOG, Shop, make_shop, stock
+from tests.web.shop import DELAYED, LOG, SALES, Shop, make_shop, stock
 from tests.web.test_command import served
+from tests.web.test_processes import SAGAS, begin, declare
 
 pytestmark = [
     pytest.mark.slow,
@@ -61,6 +62,8 @@ def shop(database: str, rowbus: CommandLine) -> Shop:
     shop = make_shop(database)
     assert rowbus("queue", "create", "error", "audit").returncode == 0
     stock(shop)
+    begin(database, "A-17")
+    declare(database)
     errors = ErrorQueue(database)
     for number in range(4107, 4112):
         errors.add(f"place-R{number}", body=json.dumps({"order_id": f"R{number}", "total": 80}).encode())
@@ -212,6 +215,14 @@ def paths(shop: Shop) -> list[str]:
     return [
         "/",
         "/doctor",
+        f"/queue?name={SALES}",
+        f"/endpoint?name={SALES}",
+        "/search?text=A-17",
+        "/sagas",
+        f"/sagas/table?table={SAGAS}",
+        f"/sagas/saga?table={SAGAS}&key=A-17",
+        "/recurring",
+        "/pauses",
         "/failed",
         f"/failed/message/{failed}",
         f"/failed/message/{failed}/edit",

@@ -45,7 +45,7 @@ async def test_a_queue_is_shown_with_its_depth_and_age(database: str, rowbus: Co
     assert (sales.depth, sales.is_exact, sales.in_hand, sales.may_change) == (1, True, 0, True)
     assert sales.oldest_sent is not None
     assert ">Sales" in shown
-    assert 'class="n">1</td>' in shown
+    assert '#messages">1</a></td>' in shown
     assert "error queue" in shown
 
 
@@ -232,9 +232,10 @@ async def test_a_consumer_that_spark_reads_as_is_marked_and_whether_a_driver_run
 
     async with browser(database, WebSettings(period=0.05)) as client:
         with driver_of_spark(database, "orders", "lake"):
-            await _shows(client, r"lake <span class=\"tag\">Spark query</span></th>")
+            await _shows(client, r"lake</a> <span class=\"tag\">Spark query</span></th>")
         await _shows(
-            client, r"lake <span class=\"tag\">Spark query</span> <span class=\"faint\">no driver runs</span>"
+            client,
+            r"lake</a> <span class=\"tag\">Spark query</span> <span class=\"faint\">no driver runs</span>",
         )
 
 

@@ -177,10 +177,18 @@ def places(shop: Shop) -> dict[str, list[dict[str, str]]]:
             {"type": HOSTILE},
             {"text": "card"},
         ],
+        "queue": [
+            {"name": name}
+            for name in ('"public"."error"', '"public"."audit"', HOSTILE.partition(chr(0x202E))[0])
+        ],
+        "queue.message": [{"name": '"public"."error"', "row": str(failed)}],
+        "endpoint": [{"name": '"public"."audit"'}],
         "failed.message": [{"row": str(failed)}, {"row": str(other)}],
         "failed.edit": [{"row": str(failed)}, {"row": str(other)}],
         "delayed.table": [table, {**table, "text": "script"}],
         "delayed.message": [{**table, "row": str(waiting)}],
+        "search": [{"text": "script"}],
+        "sagas.table": [{"table": "x"}],
         "logs.log": [log],
         "logs.tail": [log],
         "logs.stream": [{**log, "after": "0"}],

@@ -16,16 +16,14 @@ from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.target import addresses_in, open_database
 from rowbus.errors import ConfigurationError
 from rowbus.sagas.history.table import history_address, history_table
-from rowbus.sagas.resending import Places, resend
-from rowbus.sagas.table import KeptSaga, SagaRow, saga_address, saga_table
-from rowbus.sagas.timeouts import read_timeouts
+from rowbus.sagas.resending import Places, end, resend
+from rowbus.sagas.table import KeptSaga, saga_address, saga_table
 from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.table import delayed_address, delayed_table
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rowbus.database.sessions import Session
     from rowbus.sagas.history.table import HistoryTable, Line, Transition
     from rowbus.sagas.table import SagaTable
     from rowbus.transport.delayed.table import DelayedTable
@@ -167,8 +165,7 @@ def complete(
         _confirm(kept, str(table.address))
     delayed = _delayed(endpoint, database, schema)
     with open_database(database).session() as session, session.transaction():
-        row = session.run(table.find_by_id(kept.row.id))
-        ended = 0 if row is None else _end(session, table, delayed, row)
+        ended = end(session, table, delayed, kept.row.id)
     say(f"Ended saga {kept.row.id}." if ended else f"Saga {kept.row.id} has just completed by itself.")
 
 
@@ -200,13 +197,6 @@ def resend_timeouts(
     say(f"Sent {sent} timeouts again for the {len(sagas)} sagas looked at.")
     if not sent:
         raise typer.Exit(1)
-
-
-def _end(session: Session, table: SagaTable, delayed: DelayedTable, row: SagaRow) -> int:
-    if session.run(delayed.exists()):
-        for timeout in read_timeouts(row.timeouts):
-            session.run(delayed.cancel_at(timeout.id, timeout.due))
-    return session.run(table.delete(row))
 
 
 def _delayed(endpoint: str, database: str | None, schema: str | None) -> DelayedTable:

@@ -1,4 +1,4 @@
-"""Timeouts that were lost: noted by a saga that goes on, and in no table any more. They are sent again.
+"""Timeouts of sagas from outside: lost ones (noted, and in no table any more) are sent again; an end takes all along.
 
 A table of delayed messages may have been restored from an older backup, or cleared.
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.sagas.table import SagaRow, SagaTable
     from rowbus.sagas.timeouts import Timeout
+    from rowbus.transport.delayed.table import DelayedTable
 
 
 class Places(NamedTuple):
@@ -80,3 +81,14 @@ def _waits(session: Session, timeout: Timeout, places: Places) -> bool:
 def _holds(session: Session, place: QueueAddress, message_id: str) -> bool:
     table = queue_table(place)
     return session.run(table.exists()) and session.run(table.holds_message(message_id))
+
+
+def end(session: Session, table: SagaTable, delayed: DelayedTable, saga_id: str) -> int:
+    """End a saga under its lock, with the timeouts that it waits for; say 0 if it has completed. In a transaction."""
+    row = session.run(table.find_by_id(saga_id))
+    if row is None:
+        return 0
+    if session.run(delayed.exists()):
+        for timeout in read_timeouts(row.timeouts):
+            session.run(delayed.cancel_at(timeout.id, timeout.due))
+    return session.run(table.delete(row))

@@ -22,8 +22,9 @@ from starlette.routing import Route
 
 from rowbus.errors import ConfigurationError, RowbusError
 from rowbus.running.functions import check_function
+from rowbus.transport.queues.catalog.looking import NotLookedAtError
 from rowbus.web import history as operations
-from rowbus.web import overview, pauses, subscriptions
+from rowbus.web import overview, pauses, recurring, sagas, search, subscriptions
 from rowbus.web.access.guard import Entrance, Guard, TicketCookie, TrustedHeader, Who, outside
 from rowbus.web.access.tokens import Tickets
 from rowbus.web.access.visitors import is_own_form
@@ -33,6 +34,7 @@ from rowbus.web.failed import page as failed
 from rowbus.web.logs import page as logs
 from rowbus.web.metrics import Metrics
 from rowbus.web.operations import Operation
+from rowbus.web.queues import page as queues
 from rowbus.web.settings import WebSettings
 from rowbus.web.site import Site
 from rowbus.web.visit import CONFIRMED_FIELD, CSRF_FIELD, Visit
@@ -48,8 +50,12 @@ logger = logging.getLogger("rowbus.web")
 
 PAGES: Final[tuple[Page, ...]] = (
     overview.PAGE,
+    queues.PAGE,
+    search.PAGE,
     failed.PAGE,
     delayed.PAGE,
+    sagas.PAGE,
+    recurring.PAGE,
     subscriptions.PAGE,
     pauses.PAGE,
     logs.PAGE,
@@ -245,8 +251,14 @@ async def _shown(visit: Visit, show: Callable[[Visit], Awaitable[Response]]) -> 
     try:
         return await show(visit)
     except RowbusError as error:
-        status = 400 if isinstance(error, ConfigurationError) else 503  # the visitor's to mend, or ours
-        return visit.refuse("That did not work", str(error), status=status)
+        return visit.refuse("That did not work", str(error), status=_status_of(error))
+
+
+def _status_of(error: RowbusError) -> int:
+    """Return 400 for what the visitor can mend, 403 for a table that is not read, else 503."""
+    if isinstance(error, NotLookedAtError):
+        return 403
+    return 400 if isinstance(error, ConfigurationError) else 503
 
 
 async def _act(visit: Visit, action: Action) -> Response:

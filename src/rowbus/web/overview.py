@@ -295,7 +295,7 @@ async def _show(visit: Visit) -> Response:
         logs=logs(snapshot),
         missed=missed(snapshot),
         to_do=found,
-        spark=_sparks(visit),
+        spark=sparks(visit),
         nears_its_end=nears_its_end,
     )
 
@@ -323,7 +323,7 @@ async def _examined(visit: Visit) -> Response:
     )
 
 
-def _sparks(visit: Visit) -> Callable[..., Markup]:
+def sparks(visit: Visit) -> Callable[..., Markup]:
     """Return what draws the last hour of a figure."""
     now, history = time.monotonic(), visit.site.sampler.history
 

@@ -19,7 +19,7 @@ from rowbus.transport.queues.catalog.looking import NotLookedAtError, refuse_str
 from rowbus.transport.queues.catalog.looking import look as look_at
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.web.pages import Action, Page, Question, View, change
-from rowbus.web.sampling.statistics import counters
+from rowbus.web.sampling.statistics import may_delete
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -83,7 +83,7 @@ def _routing(session: Session, addresses: Addresses, table: QueueAddress, text: 
         Event(topic, [Subscriber(one.endpoint, one.queue, one.queue not in existing) for one in found])
         for topic, found in groupby(sorted(wanted, key=attrgetter("topic", "endpoint")), attrgetter("topic"))
     ]
-    return Routing(table, events, _may_change(session, table))
+    return Routing(table, events, may_delete(session, table))
 
 
 def find_dead(
@@ -120,14 +120,6 @@ def _table(session: Session, addresses: Addresses, text: str) -> QueueAddress:
         raise QueueNotFoundError(f"There is no table of subscriptions {text}.", queue=text)
     refuse_strangers(session, address)
     return address
-
-
-def _may_change(session: Session, address: QueueAddress) -> bool:
-    """Whether the database's role may delete from a table; where the database does not say, it is tried."""
-    if address.backend != "postgresql":
-        return True
-    counted = session.run(counters([address])).get(address)
-    return counted is not None and counted.may_delete
 
 
 LIVES: Final = "Nothing was done: there is no such subscription any more, or its queue exists by now."

@@ -61,7 +61,7 @@ class QueueTable:
         self._send_batch = self._load("send_batch", "Failed to send messages to")
         self._receive = self._oldest("receive")
         self._receive_batch = self._oldest("receive_batch")
-        # Planned for the queue as it is: see STALE_AFTER in `database.postgresql.plans`.
+        # Planned for the queue as it is: see STALE_AFTER in `database.postgresql.roundtrip`.
         self._count_available = self._load("count_available", "Failed to peek", prepare=False)
         self.copy = self._load("copy", "Failed to send messages to")
 
@@ -221,10 +221,10 @@ class QueueTable:
         """Estimate, up to `most`, how many messages could be received now. Locks nothing."""
         return Statement(self._count_available, {"most": most, "lower_bound": lower_bound}, scalar)
 
-    def peek(self, most: int) -> Statement[list[PeekedMessage]]:
+    def peek(self, most: int, most_read: int = LONGEST_READ) -> Statement[list[PeekedMessage]]:
         """Look at the oldest messages without taking them, also at those in flight. Locks nothing."""
         return Statement(
-            self._once("peek", "Failed to peek"), {"most": most, "most_read": LONGEST_READ}, _peeked
+            self._once("peek", "Failed to peek"), {"most": most, "most_read": most_read}, _peeked
         )
 
     def purge(self) -> Statement[int]:

@@ -239,10 +239,10 @@ class QueueTable:
         query = self._once("holds_message", "Failed to look into")
         return Statement(query, {"quoted_id": json.dumps(message_id)}, truth)
 
-    def peek(self, most: int) -> Statement[list[PeekedMessage]]:
+    def peek(self, most: int, most_read: int = LONGEST_READ) -> Statement[list[PeekedMessage]]:
         """Look at the oldest messages that are not in flight, without taking them; keeps no lock."""
         return Statement(
-            self._once("peek", "Failed to peek"), {"most": most, "most_read": LONGEST_READ}, _peeked
+            self._once("peek", "Failed to peek"), {"most": most, "most_read": most_read}, _peeked
         )
 
     def purge(self) -> Statement[int]:

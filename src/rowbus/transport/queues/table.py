@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rowbus.database.backends import TABLES_KEPT, bound_table
 from rowbus.messages.addresses import refuse_missing
-from rowbus.settings import LARGEST_MESSAGE
+from rowbus.settings import LARGEST_MESSAGE, LONGEST_READ
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -224,8 +224,11 @@ class QueueTable(MessageTable, Protocol):
         """Say whether a message of this id is in the queue. Reads all of it."""
         raise NotImplementedError
 
-    def peek(self, most: int) -> Statement[list[PeekedMessage]]:
-        """Look at the oldest messages without taking them, also at those in flight. Locks nothing."""
+    def peek(self, most: int, most_read: int = LONGEST_READ) -> Statement[list[PeekedMessage]]:
+        """Look at the oldest messages without taking them, also at those in flight. Locks nothing.
+
+        Of headers and bodies, at up to so many characters and bytes.
+        """
         raise NotImplementedError
 
     def purge(self) -> Statement[int]:

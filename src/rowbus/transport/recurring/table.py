@@ -83,6 +83,12 @@ class RecurringTable(RecordStatements):
         }
         return Statement(self._advance, parameters, self._is_advanced)
 
+    def hasten(self, name: str) -> Statement[int]:
+        """Have the next tick of a schedule be due now; say how many there were of this name. On PostgreSQL."""
+        return Statement(
+            self._load("hasten", "Failed to hasten a schedule of"), {"name": name}, self._counted
+        )
+
     def remove(self, name: str) -> Statement[int]:
         """Forget a schedule; say how many there were of this name. Waits for a transaction that sends its tick."""
         query = self._load("remove", "Failed to remove a schedule of")

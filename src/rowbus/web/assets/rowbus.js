@@ -132,5 +132,6 @@ document.addEventListener("change", (event) => {
 });
 
 showTimes(document);
+document.getElementById("zone")?.replaceChildren(zone.resolvedOptions().timeZone);
 offerPause();
 keepUpdating();

@@ -22,7 +22,7 @@ from rowbus.transport.queues.catalog.looking import looking, refuse_strangers
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.destination_rule import ANY_QUEUE, Destinations
 from rowbus.web.contents import MOST_BYTES
-from rowbus.web.sampling.statistics import counters
+from rowbus.web.sampling.statistics import may_delete
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -194,7 +194,7 @@ def _search(session: Session, table: DelayedTable, text: str, after: str) -> Fou
         counted,
         sum(bar.messages for bar in counted),
         at,
-        _may_change(session, table.address),
+        may_delete(session, table.address),
     )
 
 
@@ -206,7 +206,7 @@ def look(session: Session, addresses: Addresses, name: str, row_id: str) -> One 
         at = session.run(table.state(1)).at
     if found is None:
         return None
-    return One(_waiting(found, table.address, found.body), at, _may_change(session, table.address))
+    return One(_waiting(found, table.address, found.body), at, may_delete(session, table.address))
 
 
 def cancel(session: Session, addresses: Addresses, name: str, message: Waiting) -> int:
@@ -244,11 +244,3 @@ def _waiting(
     destination = "" if goes is None else str(goes.destination)
     headers = read_headers(found.headers)
     return Waiting(found.id, found.due, headers, found.headers, destination, found.size, body)
-
-
-def _may_change(session: Session, address: QueueAddress) -> bool:
-    """Whether the database's role may take messages from a table; where the database does not say, it is tried."""
-    if address.backend != "postgresql":
-        return True
-    counted = session.run(counters([address])).get(address)
-    return counted is not None and counted.may_delete

@@ -13,6 +13,7 @@ from rowbus.database.statements import Statement, load
 from rowbus.messages.address import QueueAddress
 
 if TYPE_CHECKING:
+    from rowbus.database.sessions import Session
     from rowbus.database.statements import Rows
 
 _FOLDER = "web/sql/postgresql"
@@ -43,6 +44,14 @@ def counters(addresses: Iterable[QueueAddress]) -> Statement[dict[QueueAddress, 
     named = list(addresses)
     parameters = {"schemas": [one.schema for one in named], "tables": [one.table for one in named]}
     return Statement(query, parameters, _counters)
+
+
+def may_delete(session: Session, address: QueueAddress) -> bool:
+    """Whether the database's role may delete from a table; where the database does not say, it is tried."""
+    if address.backend != "postgresql":
+        return True
+    counted = session.run(counters([address])).get(address)
+    return counted is not None and counted.may_delete
 
 
 def instances() -> Statement[list[Instances]]:

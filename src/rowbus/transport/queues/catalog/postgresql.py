@@ -48,6 +48,12 @@ def find_delayed(schema: str | None = None) -> Statement[list[QueueAddress]]:
     return Statement(query, {"schema_name": schema}, _addresses)
 
 
+def find_tables(columns: Mapping[str, str]) -> Statement[list[QueueAddress]]:
+    """Find the tables that have these columns, of these types, and no other."""
+    parameters = {"column_names": list(columns), "column_types": list(columns.values())}
+    return Statement(_load("find_tables", "Failed to look for tables"), parameters, _addresses)
+
+
 def find_satellites(queue: QueueAddress) -> Statement[list[QueueAddress]]:
     """Find an endpoint's queue and the tables that are called after it."""
     query = _load("find_satellites", "Failed to look for the tables of an endpoint")

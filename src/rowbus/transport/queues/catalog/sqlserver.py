@@ -107,6 +107,9 @@ class Catalog:
         query = _load("snapshot_holders", "Failed to look for open transactions")
         return Statement(query, {}, _holders)
 
+    def find_tables(self, columns: Mapping[str, str]) -> None:
+        """Find nothing: tables of sagas and schedules are looked for on PostgreSQL."""
+
     def ended_loops(self) -> None:
         """Find nothing: sessions there do not say it."""
 

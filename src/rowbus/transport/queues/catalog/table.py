@@ -71,6 +71,10 @@ class Catalog(Protocol):
         """Find all tables of delayed messages, or those of one schema."""
         raise NotImplementedError
 
+    def find_tables(self, columns: Mapping[str, str]) -> Statement[list[QueueAddress]] | None:
+        """Find the tables that have these columns, of these types, and no other; None where none can be found."""
+        raise NotImplementedError
+
     def find_satellites(self, queue: QueueAddress) -> Statement[list[QueueAddress]] | None:
         """Find an endpoint's queue and the tables that are called after it; None where none can be found."""
         raise NotImplementedError

@@ -1,0 +1,207 @@
+"""What is in a queue, who sends to it, and who has which of its messages in hand.
+
+Invariant: bounded, whatever the queue holds: `ON_A_PAGE` messages are shown, `LOOKED_AT` are looked at for those in
+hand; only a table with a queue's columns and a trusted owner is read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rowbus.database.locks import receiver_lock
+from rowbus.database.statements import Statement, load
+from rowbus.errors import InvalidAddressError, QueueNotFoundError
+from rowbus.messages.headers import Header
+from rowbus.messages.message import read_headers, short_type, time_sent
+from rowbus.transport.queues.catalog.looking import looking, refuse_strangers
+from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.table import queue_table
+from rowbus.transport.recoverability.table import error_queue_table
+from rowbus.web.subscriptions import look as subscriptions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from rowbus.database.sessions import Session
+    from rowbus.database.statements import Rows
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.message import PeekedMessage
+
+ON_A_PAGE: Final = 50
+MOST_READ: Final = 65_536  # characters of headers, and bytes of a body, in a list
+LOOKED_AT: Final = 1_000
+LONGEST_WAIT: Final = 10_000  # ms that a purge waits for messages in hand
+
+
+class QueuedMessage(NamedTuple):
+    """A row of a queue, read; `headers` are None if they cannot be read."""
+
+    row: PeekedMessage
+    headers: Mapping[str, str | None] | None
+
+    @property
+    def type(self) -> str:
+        """The name of its type."""
+        return short_type(self.headers)
+
+    @property
+    def sent(self) -> datetime | None:
+        """When it was sent, if its headers tell."""
+        return time_sent(self.headers)
+
+    @property
+    def sender(self) -> str:
+        """The endpoint that sent it, if its headers tell."""
+        return (self.headers or {}).get(Header.ORIGINATING_ENDPOINT) or ""
+
+    @property
+    def message_id(self) -> str:
+        """What its headers say it is called."""
+        return (self.headers or {}).get(Header.MESSAGE_ID) or ""
+
+
+class Contents(NamedTuple):
+    """The oldest messages of a queue, and who sends to it, as far as these and the subscriptions tell."""
+
+    messages: list[QueuedMessage]
+    senders: list[tuple[str, int]]
+    events: list[str]
+
+
+class Process(NamedTuple):
+    """A process that receives; what the role may not see is None."""
+
+    pid: int
+    program: str | None
+    place: str | None
+    since: datetime | None
+
+
+class Held(NamedTuple):
+    """A message in hand: its type, which names its handler, and who has had it since when."""
+
+    type: str
+    pid: int
+    place: str | None
+    since: datetime | None
+
+
+class HeldType(NamedTuple):
+    """The messages of one type in hand; the first has been so for longest."""
+
+    type: str
+    held: list[Held]
+
+
+class Work(NamedTuple):
+    """The processes of an endpoint, what they have in hand, and the tables that are called after its queue."""
+
+    processes: list[Process]
+    in_hand: list[HeldType]
+    tables: list[QueueAddress]
+
+
+def find_queue(session: Session, addresses: Addresses, text: str) -> QueueAddress:
+    """Return the queue of an address; raises QueueNotFoundError if it is none, NotLookedAtError for a stranger's."""
+    try:
+        address = addresses.parse(text)
+    except InvalidAddressError:
+        address = None
+    if address is None or not session.run(queue_table(address).is_queue()):
+        raise QueueNotFoundError(f"There is no queue {text}.", queue=text)
+    refuse_strangers(session, address)
+    return address
+
+
+def peek(session: Session, addresses: Addresses, address: QueueAddress) -> Contents:
+    """Look at the oldest messages of a queue, and at who sends to it."""
+    with looking(session, address):
+        rows = session.run(queue_table(address).peek(ON_A_PAGE, MOST_READ))
+    messages = [QueuedMessage(row, read_headers(row.headers)) for row in rows]
+    senders = Counter(message.sender for message in messages if message.sender)
+    return Contents(messages, senders.most_common(), sorted(_events(session, addresses, address)))
+
+
+def _events(session: Session, addresses: Addresses, address: QueueAddress) -> set[str]:
+    """Return the events of which copies go to a queue."""
+    tables, _left_out = subscriptions_of(session, addresses, "")
+    return {
+        event.topic
+        for table in tables
+        for event in table.events
+        if any(_is_meant(address, one.queue) for one in event.subscribers)
+    }
+
+
+def _is_meant(address: QueueAddress, text: str) -> bool:
+    try:
+        return address.neighbour(text) == address
+    except InvalidAddressError:
+        return False
+
+
+def look(session: Session, address: QueueAddress, row_id: str) -> QueuedMessage | None:
+    """Look at one message; None if it is gone, or the id is none."""
+    with looking(session, address):
+        row = session.run(error_queue_table(address).look(row_id))
+    return None if row is None else QueuedMessage(row, read_headers(row.headers))
+
+
+def purge(session: Session, addresses: Addresses, text: str) -> int:
+    """Delete all messages of a queue and say how many; to be run in a transaction. Waits for those in hand a while."""
+    table = queue_table(find_queue(session, addresses, text))
+    for statement in table.limit_lock_wait(LONGEST_WAIT):
+        session.run(statement)
+    return session.run(table.purge())
+
+
+def work_of(session: Session, addresses: Addresses, address: QueueAddress) -> Work:
+    """Return what an endpoint has, and what it does now."""
+    with looking(session, address):
+        held = session.run(in_hand(address))
+    asked = catalog_of(addresses).find_satellites(address)
+    tables = [] if asked is None else [one for one in session.run(asked) if one != address]
+    return Work(session.run(processes(address)), by_type(held), tables)
+
+
+def by_type(held: Iterable[Held]) -> list[HeldType]:
+    """Gather what is in hand by type."""
+    return [
+        HeldType(name, list(some))
+        for name, some in groupby(sorted(held, key=attrgetter("type")), attrgetter("type"))
+    ]
+
+
+def in_hand(address: QueueAddress) -> Statement[list[Held]]:
+    """Find which messages are in hand, and whose; the one for longest first. Locks nothing."""
+    query = load(
+        "web/sql/postgresql/in_hand.sql",
+        identifiers={"schema": address.schema, "queue": address.table},
+        failing=f"Failed to look into {address}",
+        queue=str(address),
+        prepare=False,
+    )
+    return Statement(query, {"looked_at": LOOKED_AT, "most": LOOKED_AT}, _held)
+
+
+def processes(address: QueueAddress) -> Statement[list[Process]]:
+    """Find the processes that receive from a queue. Locks nothing."""
+    query = load(
+        "web/sql/postgresql/processes.sql",
+        failing=f"Failed to look for who receives from {address}",
+        prepare=False,
+    )
+    return Statement(query, {"lock_name": receiver_lock(str(address)), "most": LOOKED_AT}, _processes)
+
+
+def _held(rows: Rows, _count: int) -> list[Held]:
+    return [Held(short_type(read_headers(headers)), *whose) for headers, *whose in rows]
+
+
+def _processes(rows: Rows, _count: int) -> list[Process]:
+    return [Process._make(row) for row in rows]

@@ -1,0 +1,167 @@
+"""One search by id, business key or text: failed, waiting and audited messages, delayed ones, sagas.
+
+Invariants: bounded in time (`SECONDS`), in messages of a queue (`LOOKED_AT`) and in what is found (`MOST`); what was
+not searched is said; where paths are masked, bodies are not looked into.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rowbus.errors import QueueNotFoundError, StorageError
+from rowbus.messages.message import read_headers
+from rowbus.sagas.table import saga_table
+from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking
+from rowbus.transport.queues.traffic import Kind
+from rowbus.transport.recoverability.failed_message import read
+from rowbus.transport.recoverability.failures.table import failures_table
+from rowbus.web.delayed.messages import Waiting
+from rowbus.web.pages import Page, View
+from rowbus.web.recurring import find_tables
+from rowbus.web.sagas import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from starlette.responses import Response
+
+    from rowbus.database.sessions import Session
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.recoverability.failed_message import FailedMessage
+    from rowbus.web.sampling.snapshot import QueueFigures
+    from rowbus.web.visit import Visit
+
+SECONDS: Final = 3.0
+LOOKED_AT: Final = 2_000  # newest messages of a queue
+MOST: Final = 20  # found in one place
+TIMED_OUT: Final = "57014"
+ORDER: Final = (Kind.ERROR, Kind.QUEUE, Kind.AUDIT)
+
+
+class Hit(NamedTuple):
+    """Something found: what it is called, its id, and the address of its page."""
+
+    title: str
+    identity: str
+    href: str
+
+
+class Place(NamedTuple):
+    """A place that was searched, with what was found there and of how much; or the reason why it was not."""
+
+    kind: str
+    address: QueueAddress
+    hits: list[Hit]
+    note: str = ""
+    is_searched: bool = True
+
+
+class Searching:
+    """One search, from place to place until its time is over."""
+
+    def __init__(
+        self, session: Session, visit: Visit, text: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Take what is searched for. No I/O."""
+        self._session, self._visit, self._text, self._clock = session, visit, text, clock
+        self._until = clock() + SECONDS
+
+    def all(self) -> Iterator[Place]:
+        """Search all there is: messages that failed, those that wait, sagas, and audited messages last."""
+        queues = sorted(self._visit.snapshot.queues, key=lambda queue: ORDER.index(queue.kind))
+        audited = [queue for queue in queues if queue.kind is Kind.AUDIT]
+        yield from (self._queue(queue) for queue in queues if queue.kind is not Kind.AUDIT)
+        for one in self._visit.snapshot.delayed:
+            yield self._at("delayed messages", one.address, self._delayed)
+        found = find_tables(self._session, self._visit.site.addresses, COLUMNS)
+        for address in found.tables:
+            yield self._at("sagas", address, self._sagas)
+        yield from (self._queue(queue) for queue in audited)
+        for address, reason in {**found.left_out, **self._visit.snapshot.delayed_left_out}.items():
+            yield Place("", address, [], reason, is_searched=False)
+
+    def _queue(self, queue: QueueFigures) -> Place:
+        kind = queue.kind.value
+        if queue.left_out or not queue.shape.readable:
+            reason = queue.left_out or "this role may not read it"
+            return Place(kind, queue.address, [], reason, is_searched=False)
+        return self._at(kind, queue.address, lambda address: self._messages(address, queue.kind))
+
+    def _at(self, kind: str, address: QueueAddress, search: Callable[[QueueAddress], list[Hit]]) -> Place:
+        left = self._until - self._clock()
+        if left <= 0:
+            return Place(kind, address, [], "time was over", is_searched=False)
+        try:
+            with looking(self._session, address):
+                self._session.run(failures_table(address).bound_time(left))
+                return Place(kind, address, search(address)[:MOST], self._bounds(kind))
+        except (NotLookedAtError, QueueNotFoundError) as error:
+            return Place(kind, address, [], str(error), is_searched=False)
+        except StorageError as error:
+            reason = "time was over" if error.sqlstate == TIMED_OUT else str(error)
+            return Place(kind, address, [], reason, is_searched=False)
+
+    def _bounds(self, kind: str) -> str:
+        if kind == "sagas":
+            return "by key and id, those that go on"
+        if kind == "delayed messages":
+            return f"headers of the {LOOKED_AT:,} next due"
+        parts = "headers" if self._visit.site.settings.mask else "headers and bodies"
+        return f"{parts} of the newest {LOOKED_AT:,}"
+
+    def _messages(self, address: QueueAddress, kind: Kind) -> list[Hit]:
+        return [self._hit(address, kind, found) for found in self._found(address)]
+
+    def _found(self, address: QueueAddress) -> Iterable[FailedMessage]:
+        table = failures_table(address)
+        if self._visit.site.settings.mask:
+            copies = self._session.run(table.newest_with(self._text, looked_at=LOOKED_AT, most=MOST))
+            return [read(copy.row_id, copy.seq, copy.headers, error_queue=address) for copy in copies]
+        positions = self._session.run(table.positions(LOOKED_AT))
+        held = self._session.run(table.containing(positions, self._text))
+        return self._session.run(table.stories(sorted(held, reverse=True)[:MOST]))
+
+    def _hit(self, address: QueueAddress, kind: Kind, found: FailedMessage) -> Hit:
+        if kind is Kind.ERROR:
+            href = self._visit.url("failed.message", {"queue": address}, row=found.row_id)
+        else:
+            href = self._visit.url("queue.message", {"name": address, "row": found.row_id})
+        return Hit(found.type or "no type", found.message_id, href)
+
+    def _delayed(self, address: QueueAddress) -> list[Hit]:
+        rows = self._session.run(delayed_table(address).find(self._text, None, MOST, LOOKED_AT))
+        return [
+            self._waiting(address, Waiting(row.id, row.due, read_headers(row.headers), "", "", row.size))
+            for row in rows
+        ]
+
+    def _waiting(self, address: QueueAddress, found: Waiting) -> Hit:
+        href = self._visit.url("delayed.message", {"table": address, "row": found.row_id})
+        return Hit(found.type or "no type", found.message_id or found.row_id, href)
+
+    def _sagas(self, address: QueueAddress) -> list[Hit]:
+        table = saga_table(address)
+        begun = self._session.run(table.page(MOST, beginning=self._text))
+        rows = {kept.row.id: kept.row for kept in [*self._session.run(table.look(self._text)), *begun]}
+        return [
+            Hit(row.correlation, row.id, self._visit.url("sagas.saga", {"table": address, "key": row.id}))
+            for row in rows.values()
+        ]
+
+
+def search(session: Session, visit: Visit, text: str) -> list[Place]:
+    """Search everywhere, in `SECONDS` at most."""
+    return list(Searching(session, visit, text).all())
+
+
+async def _show(visit: Visit) -> Response:
+    text = visit.query.get("text", "").replace("\0", "").strip()
+    if not visit.site.database.has_logs:  # that is PostgreSQL
+        return visit.missing("The search is PostgreSQL's only.")
+    places = await visit.read(search, visit, text) if text else []
+    return visit.render("search.html", text=text, places=places)
+
+
+PAGE: Final = Page("Search", (View("search", "/search", _show),))

@@ -1,0 +1,94 @@
+"""A queue in the browser, its messages, its endpoint, and what that has in hand; a queue is emptied."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+
+import psycopg
+
+import rowbus
+from rowbus.messages.headers import Header
+from rowbus.web.settings import WebSettings
+from tests.fixtures.command_line import Ask
+from tests.web.conftest import browser, confirm
+from tests.web.failures import ErrorQueue, text_of
+from tests.web.shop import BILLING, SALES, make_shop
+
+NAME = {"name": str(SALES)}
+
+
+@rowbus.command("Shop.Place")
+@dataclass
+class Place:
+    pass
+
+
+async def test_a_queue_shows_what_waits_and_who_sends_and_a_message_opens(database: str) -> None:
+    shop = make_shop(database)
+    shop.subscribe("Sales", SALES, "Shop.CardCharged")
+    queue = ErrorQueue(database)
+    row = queue.add(
+        "order-1", to="Sales", more={Header.ORIGINATING_ENDPOINT: "Website"}, body=b'{"order": "A-17"}'
+    )
+    queue.connection.close()
+    async with browser(database) as client:
+        shown = text_of((await client.get("/queue", params=NAME)).text)
+        message = text_of((await client.get("/queue/message", params={**NAME, "row": row})).text)
+        gone = [
+            (await client.get("/queue/message", params={**NAME, "row": other})).status_code
+            for other in ("x", "00000000-0000-0000-0000-000000000000")
+        ]
+        none = [
+            (await client.get("/queue", params={"name": name})).status_code
+            for name in ("", "Nothing", '"public"."Sales.Delayed"', "pg_catalog.pg_class")
+        ]
+
+    assert "Website (1 message)" in shown
+    assert "Shop.CardCharged" in shown
+    assert "order-1" in shown
+    assert "A-17" in message
+    assert (gone, none) == ([404, 404], [404, 404, 404, 404])
+
+
+async def test_a_queue_is_emptied_and_it_is_noted(database: str, ask: Ask) -> None:
+    make_shop(database)
+    with psycopg.connect(database) as connection:
+        for _ in range(3):
+            rowbus.Client(connection).send("Sales", {}, type="Shop.Place")
+    async with browser(database, WebSettings(period=0.05)) as client:
+        await client.get("/")
+        done = (await confirm(client, "/queue/purge", NAME)).text
+        await confirm(client, "/queue/purge", {"name": "Nothing"}, expect=503)
+
+    assert "3 messages were deleted" in done
+    assert ask('select count(*) from "Sales"') == [(0,)]
+    assert ask('select action, queue, done, state from "Rowbus.Operations"') == [
+        ("purge", '"public"."Sales"', 3, "done")
+    ]
+
+
+async def test_an_endpoint_shows_what_it_has_in_hand_since_when_and_where(database: str) -> None:
+    make_shop(database)
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    sales = rowbus.Endpoint("Sales", database=database)
+
+    @sales.handler
+    async def wait(_message: Place) -> None:
+        begun.set()
+        await go_on.wait()
+
+    with psycopg.connect(database) as connection:
+        rowbus.Client(connection).send("Sales", Place())
+    async with browser(database, WebSettings(period=0.05)) as client, sales:
+        await begun.wait()
+        shown = (await client.get("/endpoint", params=NAME)).text
+        go_on.set()
+        other = (await client.get("/endpoint", params={"name": str(BILLING)})).text
+
+    hands = text_of(shown.partition('id="hands"')[2].partition("</section>")[0])
+    assert re.search(r"Shop\.Place 1 \d{4}-.* the server&#39;s machine, session \d+", hands)
+    assert "rowbus Sales" in shown
+    assert "Sales.Delayed" in shown
+    assert "Nobody receives" in other
