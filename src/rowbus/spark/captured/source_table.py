@@ -50,10 +50,10 @@ class SourceTable(NamedTuple):
     """The query that reads its rows."""
 
     form: str
-    """A `TableForm` as JSON: what a lake's table needs to follow an ALTER TABLE without a copy."""
+    """A `TableForm` as JSON: by it a lake's table follows a change of shape without a copy."""
 
     version: str
-    """Differs after every ALTER TABLE; `versioning` is the query for it."""
+    """Another text after each change of the table's shape; `versioning` is the query for it."""
 
     versioning: str
 
