@@ -53,6 +53,7 @@ class Text(NamedTuple):
     text_lists: frozenset[str] = frozenset()
 
 
+_Pairs = tuple[tuple[str, T], ...]
 Bind = Callable[[str, Mapping[str, str], Mapping[str, object]], Text]
 
 
@@ -105,9 +106,11 @@ class Loader:
 
     def __init__(self, bind: Bind) -> None:
         """Bind files in this way: path, identifiers and literals become a text."""
-        self._remembered = lru_cache(TEXTS_KEPT)(
-            lambda path, identifiers, literals: bind(path, dict(identifiers), dict(literals))
-        )
+
+        def bound(path: str, identifiers: _Pairs[str], literals: _Pairs[object]) -> Text:
+            return bind(path, dict(identifiers), dict(literals))
+
+        self._remembered = lru_cache(TEXTS_KEPT)(bound)
 
     def __call__(
         self,

@@ -131,7 +131,15 @@ class FollowedTable:
         if is_ambiguous(earlier, now):
             return False
         schema, number = self.schema(as_text), self._next_number()
-        told = Copy(copy.snapshot, source.shape, as_text, copy.moment, source.form, source.key, (*earlier,))
+        told = Copy(
+            copy.snapshot,
+            source.shape,
+            as_text,
+            copy.moment,
+            source.form,
+            source.key,
+            (earlier.names, earlier.filled),
+        )
         self._folder.note_copy(source.name, number, told, instead_of=self.number())
         return self._reshape(schema, change, number)
 
