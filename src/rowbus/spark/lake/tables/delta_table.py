@@ -126,7 +126,8 @@ class StoredDelta:
 def data_set(path: str) -> Any:  # noqa: ANN401 - a data set, whose stubs are partial
     """Return a table's rows, to be read through PyArrow's own file system.
 
-    Through the one of delta-rs, which is in Python, reading threads outlive the interpreter: `std::terminate` at exit.
+    The file system of delta-rs is in Python. PyArrow's threads may hold its objects when the interpreter ends, and then
+    abort the process.
     """
     system, root = file_system(path)
     return DeltaTable(path).to_pyarrow_dataset(filesystem=SubTreeFileSystem(root, system))
