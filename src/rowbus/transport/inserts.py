@@ -44,14 +44,14 @@ class Inserts:
         notify: bool = True,
     ) -> None:
         """Look for subscribers in a table; have delayed messages wait in another, or in their destination's own."""
-        self._subscriptions = subscriptions
+        self.subscriptions = subscriptions
         self._delay_through = delay_through
         self._notify = notify
 
     @cached_property
     def _routing(self) -> SubscriptionRouting:
         """The table of subscriptions; most clients are made for a transaction, and never ask."""
-        return subscription_routing(self._subscriptions)
+        return subscription_routing(self.subscriptions)
 
     def of(self, send: AnySend) -> list[Statement[None]]:
         """Return the statements that send a message, or store it until it is due, with the values that it keeps."""
