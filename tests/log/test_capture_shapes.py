@@ -135,10 +135,11 @@ def test_generated_code_waits_for_the_row_that_tells_the_shape(
 ) -> None:
     pgq.execute(BY_ROWS.encode())
     pgq.execute(CAPTURED.encode())
-    changing = connect()
-    changing.execute("alter table shop.orders add total int")
-    pgq.execute("select pgq.maint_capture()")  # cannot lock the table, and sees the shape before
-    changing.commit()
+    pgq.execute("alter table shop.orders add total int")
+    holder = connect()
+    holder.execute("lock table shop.orders in access exclusive mode")
+    pgq.execute("select pgq.maint_capture()")  # makes the code, and cannot tell the shape
+    holder.rollback()
     pgq.execute("insert into shop.orders values (1)")
 
     assert [one[0] for one in told(pgq)] == ["ALTER", "INSERT"]
