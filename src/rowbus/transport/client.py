@@ -25,7 +25,7 @@ from rowbus.messages.outgoing import Due, Options, Origin
 from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.composition import Composer, Destination, identity_of
 from rowbus.transport.inserts import CountedMessages, Inserts
-from rowbus.transport.pubsub.publication import destinations_of, publish
+from rowbus.transport.pubsub.publication import publish
 from rowbus.transport.queues.installer import create_missing
 from rowbus.transport.send_options import SendOptions, asked, options_of
 from rowbus.transport.send_verbs import AsyncSendVerbs, SendVerbs, Verbs
@@ -74,9 +74,7 @@ class ConnectionVerbs(Verbs):
 
     async def _leave_to_all(self, event: Multicast, *, immediate: bool) -> None:
         _refuse(immediate=immediate)
-        session = await self._session()
-        known = destinations_of(session.connection, self._inserts.subscriptions)
-        await publish(session, self._inserts.publication(event), known)
+        await publish(await self._session(), self._inserts.publication(event))
 
     async def _send_many(self, destination: Destination, messages: Iterable[object], options: Options) -> int:
         _refuse(immediate=options.immediate)

@@ -66,7 +66,9 @@ class Inserts:
     def publication(self, event: Multicast) -> Publication:
         """Return an event as it goes to its subscribers, with the question who they are."""
         subscribers = self._routing.subscribers(topics_of(event.types))
-        return Publication(event.message, keeping(event.message), subscribers, notify=self._notify)
+        return Publication(
+            event.message, keeping(event.message), self.subscriptions, subscribers, notify=self._notify
+        )
 
     def cancelling(self, destination: QueueAddress, message_id: str) -> Statement[int]:
         """Return the statement that cancels a message for a queue where it waits until it is due."""

@@ -40,10 +40,11 @@ _OF_NO_QUEUE: Final = ("25", "57")  # the transaction had failed before; a user 
 
 
 class Publication(NamedTuple):
-    """An event, what keeps its values, the question who subscribes to it, and whether receivers are woken."""
+    """An event, what keeps its values, the table that says who subscribes to it, and whether receivers are woken."""
 
     event: OutgoingMessage
     kept: Sequence[Statement[None]]
+    subscriptions: QueueAddress
     subscribers: Statement[tuple[QueueAddress, ...]]
     notify: bool
 
@@ -68,8 +69,9 @@ class Publication(NamedTuple):
         return [*self.kept, sent, *(table.send_copy(sent) for table in others), *woken]
 
 
-async def publish(session: UserSession, publication: Publication, destinations: Destinations) -> None:
+async def publish(session: UserSession, publication: Publication) -> None:
     """Ask who subscribes and send the copies, in the session's transaction; raises as `Client.publish`."""
+    destinations = _destinations_of(session.connection, publication.subscriptions)
     try:
         await _publish(session, publication.subscribers, publication.together, destinations)
     except StorageError as error:
@@ -112,7 +114,7 @@ class _UnknownQueue(Exception):  # noqa: N818 - nobody is told
     """A queue subscribes that was not looked at."""
 
 
-def destinations_of(connection: object, subscriptions: QueueAddress) -> Destinations:
+def _destinations_of(connection: object, subscriptions: QueueAddress) -> Destinations:
     """Return what is known, on a connection of a driver's, of the queues that a table of subscriptions names."""
     known = _remembered.setdefault(connection, {})
     if subscriptions not in known:
