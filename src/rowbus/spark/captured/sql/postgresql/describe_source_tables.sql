@@ -71,8 +71,8 @@ cross join lateral (
         ) as version,
         jsonb_agg(
             jsonb_build_object(
-                'number', c.attnum, 'name', c.attname, 'type', c.type_name, 'modifier', c.modifier, 'mask', c.mask,
-                'filled', c.filled
+                'number', c.attnum, 'name', c.attname, 'type', c.type_name, 'modifier', c.modifier,
+                'mask', c.mask, 'filled', c.filled
             )
             order by c.attnum
         ) as forms,

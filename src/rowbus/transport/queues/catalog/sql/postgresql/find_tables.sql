@@ -13,10 +13,10 @@ where
         select named.attname::text || ' ' || named.atttypid::text
         from pg_attribute as named
         where named.attrelid = class.oid and named.attnum > 0 and not named.attisdropped
-        order by named.attname::text collate "C"
+        order by named.attname
     ) = array(
         select wanted.name || ' ' || wanted.type::regtype::oid::text
         from unnest(:'column_names'::text[], :'column_types'::text[]) as wanted (name, type)
-        order by wanted.name collate "C"
+        order by wanted.name::name
     )
 order by namespace.nspname, class.relname
