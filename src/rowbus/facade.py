@@ -82,6 +82,7 @@ from rowbus.transport.delayed_store.protocol import (
 from rowbus.transport.delayed_store.stores import PostgresDelayedMessageStore, SqlServerDelayedMessageStore
 from rowbus.transport.limits.rate import RateLimit
 from rowbus.transport.migrations import endpoint_sql, grant_sql, queue_sql
+from rowbus.transport.recoverability.backoff import exponential
 from rowbus.transport.recoverability.policy import (
     DelayedRetry,
     Discard,
@@ -89,6 +90,7 @@ from rowbus.transport.recoverability.policy import (
     ImmediateRetry,
     MoveToErrorQueue,
     Recoverability,
+    Retries,
 )
 from rowbus.transport.requests.client import AsyncRequestClient, RequestClient
 
@@ -184,6 +186,8 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "ImmediateRetry",
     "MoveToErrorQueue",
     "Recoverability",
+    "Retries",
+    "exponential",
     "Unrecoverable",
     # errors
     "BatchError",

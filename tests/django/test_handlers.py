@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from asgiref.sync import sync_to_async
 from django.db import IntegrityError, connection, connections, models, transaction
+from django.test.utils import setup_test_environment, teardown_test_environment
 
 import rowbus
 import rowbus.django
@@ -368,3 +369,25 @@ async def test_without_a_database_of_its_own_the_endpoint_is_in_that_of_django(
     await sales.install()
 
     assert rows(database, 'select count(*) from "Sales"') == [(0,)]
+
+
+def test_running_works_on_the_database_of_djangos_test_runner() -> None:
+    seen: list[int] = []
+    sales = handling(lambda: seen.append(Order.objects.count()))
+    with pytest.raises(rowbus.ConfigurationError, match="Name the database of the test"), running(sales):
+        raise AssertionError
+    setup_test_environment()
+    real = connection.settings_dict["NAME"]
+    made = connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+    try:
+        with connection.schema_editor() as editor:
+            editor.create_model(Order)
+        Order.objects.create(number=1)
+        with running(sales) as bus:
+            bus.send("Sales", PlaceOrder(1))
+            bus.drain()
+    finally:
+        connection.creation.destroy_test_db(real, verbosity=0)
+        teardown_test_environment()
+    assert made == f"test_{real}"
+    assert seen == [1]

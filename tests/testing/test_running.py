@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal
 
 import psycopg
 import pytest
@@ -163,7 +164,12 @@ def test_an_endpoint_keeps_nothing_from_the_test_before(
         bus.send("Sales", PlaceOrder(2))
         bus.drain()
         assert bus.sent("Billing") == []
-    with running(shop.sales, database=first) as bus:
+    with (
+        pytest.raises(rowbus.ConfigurationError, match=r'"Sales.Delayed"'),
+        running(shop.sales, database=first),
+    ):
+        raise AssertionError
+    with running(shop.sales, database=first, leftovers=True) as bus:
         assert bus.sent() == []
         bus.drain()
 
@@ -219,6 +225,65 @@ async def test_consumers_of_logs_come_to_their_end_with_their_retries(database: 
 def test_running_needs_an_endpoint() -> None:
     with pytest.raises(rowbus.ConfigurationError, match="Say which endpoint is to run"):
         running()
+
+
+def test_no_database_is_used_that_the_test_did_not_name(
+    shop: Shop, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROWBUS_DATABASE", database)
+    for sales in (shop.sales, rowbus.Endpoint("Sales", database=database)):
+        with pytest.raises(rowbus.ConfigurationError, match="Name the database of the test"), running(sales):
+            raise AssertionError
+    with psycopg.connect(database) as connection:
+        assert connection.execute("select from pg_class where relname = 'Sales'").fetchall() == []
+
+
+def test_the_endpoints_own_database_is_used_if_it_is_a_temporary_one(postgres_server: str) -> None:
+    seen: list[int] = []
+    with temporary_database(postgres_server) as own:
+        sales = rowbus.Endpoint("Sales", database=own)
+
+        @sales.handler
+        async def place(message: PlaceOrder) -> None:
+            seen.append(message.number)
+
+        with running(sales) as bus:
+            bus.send("Sales", PlaceOrder(5))
+            bus.drain()
+    assert seen == [5]
+
+
+class Mail:
+    """A dependency that lives as long as its endpoint, and must not be made in a test."""
+
+    def __init__(self) -> None:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("scope", ["endpoint", "message"])
+@pytest.mark.parametrize("is_async", [True, False])
+def test_what_endpoints_provide_is_replaced(
+    database: str, scope: Literal["endpoint", "message"], *, is_async: bool
+) -> None:
+    sales, sent = rowbus.Endpoint("Sales"), list[object]()
+    sales.provide(Mail, factory=Mail, scope=scope)
+
+    async def place(message: PlaceOrder, mail: Mail) -> None:
+        sent.append((message.number, mail))
+
+    def place_in_thread(message: PlaceOrder, mail: Mail) -> None:
+        sent.append((message.number, mail))
+
+    sales.handler(place if is_async else place_in_thread)
+    with (
+        pytest.raises(rowbus.ConfigurationError, match="cannot be replaced"),
+        running(sales, database=database, provide={str: ""}),
+    ):
+        raise AssertionError
+    with running(sales, database=database, provide={Mail: "a fake"}) as bus:
+        bus.send("Sales", PlaceOrder(1))
+        bus.drain()
+    assert sent == [(1, "a fake")]
 
 
 IDLE = State(0, None)

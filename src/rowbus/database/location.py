@@ -18,6 +18,10 @@ from rowbus.errors import ConfigurationError
 DATABASE_VARIABLE: Final = "ROWBUS_DATABASE"
 _ENCODED: Final = "write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25"
 _PASSWORD_PAIR: Final = re.compile(r"(?:^|[\s?&])(?:password|pwd)\s*=\s*[^\s&]", re.IGNORECASE)
+TEMPORARY_PREFIX: Final = "rowbus_temporary_"
+"""What names of databases begin with that are made for a test, and dropped after it."""
+
+_TEMPORARY: Final = re.compile(rf"(?:/|\bdbname\s*=\s*'?){TEMPORARY_PREFIX}[0-9a-f]{{16}}(?:$|[?'\s])")
 _PORT: Final = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::\d*)?")  # after a host
 _USER_INFORMATION: Final = re.compile(r"[^:/@]*:[^@]+@")
 
@@ -38,6 +42,11 @@ def resolve_dsn(given: str | None = None) -> str:
 def named_dsn(given: str | None = None) -> str | None:
     """Return the connection string given, else ROWBUS_DATABASE's; None where only the embedded server is left."""
     return given or os.environ.get(DATABASE_VARIABLE) or None
+
+
+def is_temporary(dsn: str) -> bool:
+    """Say whether a connection string names a database that `rowbus.testing` made. No I/O."""
+    return _TEMPORARY.search(dsn) is not None
 
 
 def refuse_unescaped(url: str, *, in_options: bool) -> None:

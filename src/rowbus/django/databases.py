@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from django.core import mail
 from django.db import connections
+from django.db.backends.base.creation import TEST_DATABASE_PREFIX
 
 from rowbus import Client, ConfigurationError
 
@@ -28,6 +30,18 @@ def dsn_of(alias: str = "default") -> str:
     if role:
         libpq["options"] = f"{libpq.get('options', '')} -c role={_escaped(role)}".strip()
     return str(wrapper.Database.conninfo.make_conninfo("", **libpq))
+
+
+def is_of_tests(alias: str) -> bool:
+    """Say whether Django's test runner made the database of an alias, and will destroy it.
+
+    It renames the database in the settings of the connection, and catches mails in `mail.outbox` (Django's
+    documentation, "Testing tools": "Email services").
+    """
+    settings = connections[alias].settings_dict
+    name = settings["NAME"]
+    is_renamed = str(name).startswith(TEST_DATABASE_PREFIX) or name == settings["TEST"]["NAME"]
+    return is_renamed and hasattr(mail, "outbox")
 
 
 def _escaped(value: str) -> str:

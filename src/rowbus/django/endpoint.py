@@ -20,7 +20,7 @@ from django.db import close_old_connections, connections, transaction
 
 import rowbus
 from rowbus import ConfigurationError, HandlerError
-from rowbus.django.databases import dsn_of, require_psycopg
+from rowbus.django.databases import dsn_of, is_of_tests, require_psycopg
 from rowbus.transport.receiving.delivery import check_call
 
 if TYPE_CHECKING:
@@ -211,6 +211,14 @@ class Endpoint(rowbus.Endpoint):
 
     def _resolve(self) -> str:
         return self.database or dsn_of(self.using)
+
+    def database_of_tests(self) -> str | None:
+        """Return the connection string of the alias's database if Django's test runner made it; else as the base."""
+        return (
+            dsn_of(self.using)
+            if not self.database and is_of_tests(self.using)
+            else super().database_of_tests()
+        )
 
 
 class _WithOrm:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
@@ -20,7 +20,7 @@ from rowbus.errors import ConfigurationError, HandlerError
 from rowbus.running.functions import can_be_called, described, is_async
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+    from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping
     from contextlib import AbstractContextManager
 
 Scope = Literal["endpoint", "message"]
@@ -166,8 +166,9 @@ class Dependencies:
         """Make what lives as long as the endpoint, in the order of `provide`; end it in the reverse order."""
         async with AsyncExitStack() as stack:
             made: dict[Any, Any] = {}
+            known = {*but, *_replaced.get()}
             for kind, provider in self._providers.items():
-                if provider.scope == "endpoint" and kind not in but:
+                if provider.scope == "endpoint" and kind not in known:
                     made[kind] = await _enter_async(provider.make(None), stack)
             yield made
 
@@ -181,11 +182,8 @@ class Dependencies:
             if kind not in self:
                 raise ConfigurationError(f"{_name(kind)} is not provided, so it cannot be replaced.")
         async with self.made(but=values) as made:
-            token = _replaced.set({**made, **values})
-            try:
+            with replacing({**made, **values}):
                 yield
-            finally:
-                _replaced.reset(token)
 
     # --- one call
 
@@ -217,6 +215,16 @@ class Dependencies:
     def _refuse_known(self, kind: Any) -> None:  # noqa: ANN401 - as above
         if kind in self:
             raise ConfigurationError(f"{_name(kind)} is provided already.")
+
+
+@contextmanager
+def replacing(values: Mapping[Any, Any]) -> Generator[None]:
+    """For a test: have what is called, and what starts, in this block find these values instead of what is provided."""
+    token = _replaced.set({**_replaced.get(), **values})
+    try:
+        yield
+    finally:
+        _replaced.reset(token)
 
 
 async def _enter_async(made: Any, stack: AsyncExitStack) -> Any:  # noqa: ANN401 - what a factory returned

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rowbus.database.backends import addresses_of, open_database
-from rowbus.database.location import DATABASE_VARIABLE, resolve_dsn
+from rowbus.database.location import DATABASE_VARIABLE, is_temporary, resolve_dsn
 from rowbus.endpoint.delayed_delivery import table_suffix
 from rowbus.endpoint.handlers import Handlers
 from rowbus.endpoint.installation import install_only
@@ -37,7 +37,7 @@ from rowbus.running.signals import Serving
 from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode
 from rowbus.transport.queues.destination_rule import destination_rule
 from rowbus.transport.queues.reserved_names import check_endpoint_name
-from rowbus.transport.recoverability.policy import Recoverability
+from rowbus.transport.recoverability.policy import Recoverability, Retries
 from rowbus.transport.recurring.schedule import CatchUp
 
 if TYPE_CHECKING:
@@ -111,9 +111,9 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self.delayed_delivery = delayed_delivery
         self._components: list[Component] = []
         self.database = database
-        self._policy = _policy(
-            recoverability, self.settings.transaction_mode, can_delay=delayed_delivery is not None
-        )
+        mode, can_delay = self.settings.transaction_mode, delayed_delivery is not None
+        self._policy = _require_policy(recoverability or _default_policy(mode, can_delay=can_delay))
+        _require_possible(self._policy, mode, can_delay=can_delay)
         self._on_critical_error = callback_of(on_critical_error, logger)
         self._handlers = Handlers(Serializers(serializers))
         self._routes = Routes()
@@ -128,24 +128,40 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
     def handler(self, function: H, /) -> H: ...
     @overload
     def handler(
-        self, *names: str, subscribe: bool | None = None, limit: RateLimit | None = None
+        self,
+        *names: str,
+        subscribe: bool | None = None,
+        limit: RateLimit | None = None,
+        retries: Retries | None = None,
     ) -> Callable[[H], H]: ...
 
-    def handler(self, *given: Any, subscribe: bool | None = None, limit: RateLimit | None = None) -> Any:
+    def handler(
+        self,
+        *given: Any,
+        subscribe: bool | None = None,
+        limit: RateLimit | None = None,
+        retries: Retries | None = None,
+    ) -> Any:
         """Register a handler: `@endpoint.handler`, or `@endpoint.handler("Wire.Name", …)` for dicts and bytes.
 
         The function takes the message and, if it likes, a context and what was provided (`provide`). `async def`
         handlers get a `Context`; `def` handlers run in a thread and get a `SyncContext`. Starting subscribes to what
         was declared with `rowbus.event`; `subscribe` says of other types that they are events, or of events that
         nothing is to be subscribed to. `limit` bounds how many of these messages are handled in a span of time, by all
-        instances together. Raises ConfigurationError for a function that cannot be a handler.
+        instances together. `retries` say how its failed messages are tried again, in place of `recoverability`. Raises
+        ConfigurationError for a function that cannot be a handler.
         """
+        if retries is not None:
+            if not isinstance(retries, Retries):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
+                raise ConfigurationError(f"retries is {retries!r}; give rowbus.Retries(…).")
+            can_delay = self.delayed_delivery is not None
+            _require_possible(retries, self.settings.transaction_mode, can_delay=can_delay)
         if len(given) == 1 and callable(given[0]):
             self._handlers.add(given[0])
             return given[0]
 
         def register(function: H) -> H:
-            self._handlers.add(function, given, subscribe=subscribe, limit=limit)
+            self._handlers.add(function, given, subscribe=subscribe, limit=limit, retries=retries)
             return function
 
         return register
@@ -382,6 +398,10 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         """Return the connection string to use, now; starts the embedded server if there is no other."""
         return resolve_dsn(self.database)
 
+    def database_of_tests(self) -> str | None:
+        """Return the connection string of the endpoint's own database if none but tests use that, else None."""
+        return self.database if self.database and is_temporary(self.database) else None
+
     def _started(self) -> RunningEndpoint:
         if self._running is None:
             raise ConfigurationError(
@@ -439,23 +459,30 @@ def _settings(given: EndpointSettings | None) -> EndpointSettings:
     return given or EndpointSettings()
 
 
-def _policy(given: Recoverability | None, mode: TransactionMode, *, can_delay: bool) -> Recoverability:
-    """Return the policy, the default one without what the endpoint cannot do; refuse one that asks for it."""
+def _default_policy(mode: TransactionMode, *, can_delay: bool) -> Recoverability:
+    """Return the default policy without what the endpoint cannot do."""
     is_none = mode is TransactionMode.NONE
-    policy = given or Recoverability(
-        immediate=0 if is_none else 5, delayed=3 if can_delay and not is_none else 0
-    )
-    if not isinstance(policy, Recoverability):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
+    return Recoverability(immediate=0 if is_none else 5, delayed=3 if can_delay and not is_none else 0)
+
+
+def _require_policy(given: Recoverability) -> Recoverability:
+    """Refuse what is no policy."""
+    if not isinstance(given, Recoverability):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
         raise ConfigurationError(
-            f"recoverability is {policy!r}; give rowbus.Recoverability(…), or a class derived from it."
+            f"recoverability is {given!r}; give rowbus.Recoverability(…), or a class derived from it."
         )
-    check_function(policy.decide, "The policy's method", "attempt")
-    if is_none and (policy.immediate > 0 or policy.delayed > 0):
+    check_function(given.decide, "The policy's method", "attempt")
+    return given
+
+
+def _require_possible(asked: Recoverability | Retries, mode: TransactionMode, *, can_delay: bool) -> None:
+    """Refuse retries that the endpoint cannot give."""
+    name = "Retries" if isinstance(asked, Retries) else "Recoverability"
+    if mode is TransactionMode.NONE and (asked.immediate > 0 or asked.delayed > 0):
         raise ConfigurationError(
-            "Mode NONE cannot retry, the message is gone: use Recoverability(immediate=0, delayed=0)."
+            f"Mode NONE cannot retry, the message is gone: use {name}(immediate=0, delayed=0)."
         )
-    if policy.delayed > 0 and not can_delay:
+    if asked.delayed > 0 and not can_delay:
         raise ConfigurationError(
-            "Without delayed delivery there are no delayed retries: use Recoverability(delayed=0, …)."
+            f"Without delayed delivery there are no delayed retries: use {name}(delayed=0, …)."
         )
-    return policy

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rowbus.endpoint.component import Handling
     from rowbus.messages.bodies.serializer import Serializers
     from rowbus.transport.limits.rate import RateLimit
+    from rowbus.transport.recoverability.policy import Retries
 
 HandlerFunction = Callable[
     ..., Any
@@ -53,6 +54,7 @@ class Handler(NamedTuple):
     takes_context: bool
     is_async: bool
     limit: RateLimit | None = None
+    retries: Retries | None = None
 
 
 class Handlers:
@@ -73,13 +75,14 @@ class Handlers:
         *,
         subscribe: bool | None = None,
         limit: RateLimit | None = None,
+        retries: Retries | None = None,
     ) -> None:
         """Register a handler for the type its first parameter is annotated with, or for the wire names given.
 
         `subscribe` says whether what it takes are events; None: whether the type was declared to be one. `limit` is for
-        all instances together. A function
-        that needs what is provided is called through another, which makes that. Raises ConfigurationError for a
-        function that cannot be a handler, or needs what is not provided.
+        all instances together; `retries` stand in place of the endpoint's. A function that needs what is provided is
+        called through another, which makes that. Raises ConfigurationError for a function that cannot be a handler, or
+        needs what is not provided.
         """
         check_handler(function, CONTEXTS)
         kind, needs = signature_of(function, self.dependencies)
@@ -104,6 +107,7 @@ class Handlers:
                 with_context,
                 inspect.iscoroutinefunction(function),
                 limit,
+                retries,
             )
             self._by_type.setdefault(name, []).append(handler)
         self._plans.clear()

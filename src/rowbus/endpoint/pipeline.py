@@ -39,6 +39,10 @@ FAILURE_DATA = "rowbus.failure_data"
 """Key in a delivery's items under which the pipeline leaves facts for the failure headers."""
 
 
+HANDLER_RETRIES = "rowbus.handler_retries"
+"""Key in a delivery's items of the retries that the handler which failed has of its own."""
+
+
 class Pipeline:
     """What an endpoint does with a message it received."""
 
@@ -170,6 +174,7 @@ def is_being_cancelled() -> bool:
 
 
 def _note_failure(delivery: Delivery, handler: Handler, started: datetime) -> None:
+    delivery.items[HANDLER_RETRIES] = handler.retries
     delivery.items[FAILURE_DATA] = {
         "Message type": handler.read.name,
         "Handler type": handler.name,

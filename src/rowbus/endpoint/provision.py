@@ -62,3 +62,7 @@ class Provision:
             self._handlers.dependencies.add_value(kind, value)
         else:
             self._handlers.dependencies.add(kind, factory, scope)
+
+    def provides(self, kind: object) -> bool:
+        """Say whether handlers that name this type in their signature are given it. No I/O."""
+        return kind in self._handlers.dependencies

@@ -10,7 +10,7 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
-from rowbus.endpoint.pipeline import FAILURE_DATA, is_being_cancelled, subject_of
+from rowbus.endpoint.pipeline import FAILURE_DATA, HANDLER_RETRIES, is_being_cancelled, subject_of
 from rowbus.errors import MalformedHeadersError, QueueNotFoundError
 from rowbus.errors.exception_facts import exc_info_of
 from rowbus.messages.dispatch import DelayedSend, Send
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rowbus.messages.message import MessageRow
     from rowbus.messages.mutators import Mutator
     from rowbus.transport.receiving.delivery import FailedDelivery
-    from rowbus.transport.recoverability.policy import Recoverability, Verdict
+    from rowbus.transport.recoverability.policy import Recoverability, Retries, Verdict
 
 logger = logging.getLogger("rowbus.recoverability")
 
@@ -82,24 +82,25 @@ class Recovery:
     async def on_error(self, failed: FailedDelivery) -> ErrorResult:
         """Ask the policy about a failed message and carry its verdict out."""
         noted = cast("Mapping[str, str]", failed.delivery.items.get(FAILURE_DATA) or {})
-        handler = noted.get("Handler type", "")
-        with concerning(subject_of(failed.delivery, handler)):
-            return self._recover(failed)
+        subject = subject_of(failed.delivery, noted.get("Handler type", ""))
+        with concerning(subject):
+            return self._recover(failed, subject.description())
 
-    def _recover(self, failed: FailedDelivery) -> ErrorResult:
+    def _recover(self, failed: FailedDelivery, name: str) -> ErrorResult:
         delivery = failed.delivery
         delivery.headers[Header.MESSAGE_ID] = delivery.headers.get(Header.MESSAGE_ID) or delivery.id
-        attempt = FailedAttempt(failed.error, failed.failures, delivery.headers, self._now())
+        retries = cast("Retries | None", delivery.items.get(HANDLER_RETRIES))
+        attempt = FailedAttempt(failed.error, failed.failures, delivery.headers, self._now(), retries)
         verdict = HOPELESS if _is_hopeless(failed) else self._possible(self._policy.decide(attempt))
         if isinstance(verdict, ImmediateRetry):
-            self._announce_retry(attempt)
+            self._announce_retry(name, attempt)
             return ErrorResult.RETRY_REQUIRED
         if isinstance(verdict, DelayedRetry):
-            self._delay(failed, attempt, verdict)
+            self._delay(failed, name, attempt, verdict)
         elif isinstance(verdict, MoveToErrorQueue):
-            self._move(failed, attempt, verdict.queue or self._error_queue)
+            self._move(failed, name, attempt, verdict.queue or self._error_queue)
         else:
-            self._announce_discard(attempt, verdict.reason)
+            self._announce_discard(name, attempt, verdict.reason)
         return ErrorResult.HANDLED
 
     def on_poison(self, row: MessageRow, error: BaseException) -> Send:
@@ -136,37 +137,37 @@ class Recovery:
         return verdict
 
     @staticmethod
-    def _announce_retry(attempt: FailedAttempt) -> None:
+    def _announce_retry(name: str, attempt: FailedAttempt) -> None:
         logger.info(
-            "Immediate Retry is going to retry message '%s' because of an exception: %r",
-            attempt.headers[Header.MESSAGE_ID],
-            attempt.error,
+            "Immediate Retry is going to retry message %s because of an exception: %r", name, attempt.error
         )
 
     @staticmethod
-    def _announce_discard(attempt: FailedAttempt, reason: str) -> None:
+    def _announce_discard(name: str, attempt: FailedAttempt, reason: str) -> None:
         logger.info(
-            "Discarding message '%s' (%s) because of an exception: %r",
-            attempt.headers[Header.MESSAGE_ID],
+            "Discarding message %s (%s) because of an exception: %r",
+            name,
             reason,
             attempt.error,
         )
 
-    def _delay(self, failed: FailedDelivery, attempt: FailedAttempt, verdict: DelayedRetry) -> None:
+    def _delay(
+        self, failed: FailedDelivery, name: str, attempt: FailedAttempt, verdict: DelayedRetry
+    ) -> None:
         """Have a copy come back to this queue later; it carries the count, and does not expire."""
         logger.warning(
-            "Delayed Retry will reschedule message '%s' after a delay of %s because of an exception: %r",
-            attempt.headers[Header.MESSAGE_ID],
+            "Delayed Retry will reschedule message %s after a delay of %s because of an exception: %r",
+            name,
             format_time_span(verdict.delay),
             failed.error,
         )
         copy = OutgoingMessage(_retried_later(attempt, verdict), failed.delivery.body)
         failed.delivery.send(DelayedSend(failed.delivery.destination, copy, verdict.delay))
 
-    def _move(self, failed: FailedDelivery, attempt: FailedAttempt, queue: QueueAddress) -> None:
+    def _move(self, failed: FailedDelivery, name: str, attempt: FailedAttempt, queue: QueueAddress) -> None:
         logger.error(
-            "Moving message '%s' to the error queue '%s' because processing failed due to an exception:",
-            attempt.headers[Header.MESSAGE_ID],
+            "Moving message %s to the error queue '%s' because processing failed due to an exception:",
+            name,
             queue,
             exc_info=exc_info_of(failed.error),
         )

@@ -34,6 +34,15 @@ class MessageSubject:
         self._headers = headers
         self._endpoint = endpoint
 
+    def description(self) -> str:
+        """Return what names it to people: its id, its type and its handler, as far as they are known."""
+        names = [
+            first_type(self._headers.get(Header.ENCLOSED_MESSAGE_TYPES)),
+            self.handler and f"in {self.handler}",
+        ]
+        known = " ".join(name for name in names if name)
+        return f"'{self.id}' ({known})" if known else f"'{self.id}'"
+
     def fields(self) -> dict[str, object]:
         """Return what a log line says of it."""
         return {

@@ -17,9 +17,11 @@ _PLAIN: Final = {"bool": bool, "int": int, "str": str, "timedelta": timedelta, "
 def check_types(settings: DataclassInstance) -> None:
     """Raise ConfigurationError for a setting of another type than its own: text where a number belongs, above all.
 
-    Looks at settings of plain types only.
+    Looks at settings of plain types only, and not at what is made of them.
     """
     for one in fields(settings):
+        if not one.init:
+            continue
         names = str(one.type).split(" | ")
         given = getattr(settings, one.name)
         wanted = tuple(_PLAIN.get(name, object) for name in names)

@@ -15,8 +15,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from rowbus import ConfigurationError
-from rowbus.database.location import resolve_dsn
+from rowbus.database.location import is_temporary
 from rowbus.database.postgresql.database import Database
+from rowbus.endpoint.dependencies import replacing
 from rowbus.endpoint.endpoint import Endpoint
 from rowbus.messages.addresses import address_of
 from rowbus.messages.headers import Header
@@ -29,7 +30,7 @@ from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_queue
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
     from types import TracebackType
 
     from rowbus.database.sessions import AsyncSession
@@ -224,13 +225,24 @@ class running:  # noqa: N801 - a verb to its users: `with running(sales)`
     """Run endpoints and logs' consumers in a test: `async with running(sales, billing, database=dsn) as bus`.
 
     `with` does the same in a test that is no coroutine, on an event loop in a thread of its own. All work on
-    `database` (None: that of ROWBUS_DATABASE, else the embedded server), which is PostgreSQL and which no other test
-    uses meanwhile; afterwards they have the database again that they had. `queues` are created besides those of the
-    endpoints, for messages to endpoints that do not run here. Raises ConfigurationError without an endpoint, and as
-    `Endpoint.start`.
+    `database`, which is PostgreSQL and which no other test uses meanwhile; afterwards they have the database again that
+    they had. It may be left out where the first endpoint's own is a temporary one, or, of a `rowbus.django.Endpoint`,
+    the one that Django's test runner made; ROWBUS_DATABASE is never used. One in which messages wait, other than a
+    temporary one, is refused unless `leftovers` says that they are to be handled.
+
+    `queues` are created besides those of the endpoints, for messages to endpoints that do not run here. `provide` maps
+    types that endpoints provide to what handlers are given instead (`Endpoint.provide`). Raises ConfigurationError
+    without an endpoint or a database, and as `Endpoint.start`.
     """
 
-    def __init__(self, *services: Runs, database: str | None = None, queues: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        *services: Runs,
+        database: str | None = None,
+        queues: Sequence[str] = (),
+        provide: Mapping[Any, Any] | None = None,
+        leftovers: bool = False,
+    ) -> None:
         """Take what is to run. No I/O."""
         self._services = services
         self._endpoints = [service for service in services if isinstance(service, Endpoint)]
@@ -240,6 +252,8 @@ class running:  # noqa: N801 - a verb to its users: `with running(sales)`
             )
         self._database = database
         self._queues = queues
+        self._provided = provide or {}
+        self._leftovers = leftovers
         self._stack = AsyncExitStack()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -287,19 +301,53 @@ class running:  # noqa: N801 - a verb to its users: `with running(sales)`
         loop.close()
 
     async def _start(self, stack: AsyncExitStack) -> Running:
-        dsn = await asyncio.to_thread(resolve_dsn, self._database)
+        dsn = self._dsn()
+        self._require_provided()
         for service in self._services:
             stack.callback(setattr, service, "database", service.database)
             service.database = dsn
         session = await Database(dsn, application_name="rowbus testing").connect()
         stack.push_async_callback(session.close)
+        if not self._leftovers and not is_temporary(dsn):
+            await _refuse_messages(session, self._endpoints[0].addresses)
         for endpoint in self._endpoints:
             await endpoint.install()
         for name in self._queues:
             await create_queue(session, self._endpoints[0].addresses.from_user(name))
         found = Running(session, self._endpoints, has_logs=len(self._endpoints) < len(self._services))
         await found.prepare()
-        for service in self._services:
-            await service.start()
-            stack.push_async_callback(service.stop, GRACE)
+        with replacing(self._provided):
+            for service in self._services:
+                await service.start()
+                stack.push_async_callback(service.stop, GRACE)
         return found
+
+    def _require_provided(self) -> None:
+        for kind in self._provided:
+            if not any(endpoint.provides(kind) for endpoint in self._endpoints):
+                raise ConfigurationError(f"No endpoint here provides {kind!r}, so it cannot be replaced.")
+
+    def _dsn(self) -> str:
+        """Return the database that the test named."""
+        found = self._database or self._endpoints[0].database_of_tests()
+        if found is None:
+            raise ConfigurationError(
+                "Name the database of the test: running(…, database=…). The fixture rowbus_database and "
+                "rowbus.testing.temporary_database() give one. It works neither on that of ROWBUS_DATABASE nor on one "
+                "that an endpoint has for real."
+            )
+        return found
+
+
+async def _refuse_messages(session: AsyncSession, addresses: Addresses) -> None:
+    """Raise ConfigurationError for a database in which messages wait, which may be somebody's."""
+    catalog = catalog_of(addresses)
+    queues = [shape.address for shape in await session.run(catalog.find_queues()) if shape.is_queue]
+    found = [each for each in queues if (await session.run(catalog.queue_state(each, 1))).depth]
+    for each in await session.run(catalog.find_delayed()):
+        found += [] if await session.run(delayed_table(each).next_due()) is None else [each]
+    if found:
+        raise ConfigurationError(
+            f"In the database of the test messages wait from before: in {', '.join(map(str, found))}. Name another "
+            "database, or say running(…, leftovers=True) to have them handled."
+        )

@@ -182,15 +182,37 @@ async def test_by_default_the_first_delayed_retry_comes_after_ten_seconds_by_the
     assert 10 - elapsed - 0.01 <= waiting.due_in <= 10.01, "ten seconds after some moment since it was sent"
     assert len(attempts.at) == 6
     messages = [record.getMessage() for record in caplog.records if record.name == "rowbus.recoverability"]
-    immediate = (
-        f"Immediate Retry is going to retry message '{message_id}' because of an exception: SimulatedError()"
-    )
+    place = f"{Attempts.__module__}.Attempts.serve.<locals>.place"
+    name = f"'{message_id}' ({PLACE_ORDER} in {place})"
+    immediate = f"Immediate Retry is going to retry message {name} because of an exception: SimulatedError()"
     delayed = (
-        f"Delayed Retry will reschedule message '{message_id}' after a delay of 00:00:10 because of an exception: "
+        f"Delayed Retry will reschedule message {name} after a delay of 00:00:10 because of an exception: "
         "SimulatedError()"
     )
     assert messages == [*[immediate] * 5, delayed]
     assert [record.levelname for record in caplog.records if "Delayed Retry" in record.message] == ["WARNING"]
+
+
+async def test_a_handler_has_retries_of_its_own(endpoints: Endpoints) -> None:
+    sales, attempts = (
+        endpoints.make("Sales", recoverability=rowbus.Recoverability(immediate=5)),
+        list[object](),
+    )
+
+    @sales.handler(
+        PLACE_ORDER, retries=rowbus.Retries(2, backoff=lambda _retry: SOON, give_up_on=(KeyError,))
+    )
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        attempts.append(context.headers.get(Header.RETRIES))
+        raise KeyError("hopeless") if message.order_id == "hopeless" else SimulatedError
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"))
+        await wait_for(endpoints, 1)
+        assert attempts == [None, "1", "2"]
+        await sales.send("Sales", PlaceOrder("hopeless"))
+        await wait_for(endpoints, 2)
+    assert attempts == [None, "1", "2", None]
 
 
 # -------------------------------------------------------------------------------------------------------------- headers
@@ -419,5 +441,9 @@ def test_retries_that_an_endpoint_cannot_give_are_refused() -> None:
         rowbus.Endpoint("Sales", settings=without, recoverability=rowbus.Recoverability(immediate=0))
     with pytest.raises(rowbus.ConfigurationError, match="Without delayed delivery"):
         rowbus.Endpoint("Sales", delayed_delivery=None, recoverability=rowbus.Recoverability())
-    rowbus.Endpoint("Sales", settings=without)
-    rowbus.Endpoint("Sales", delayed_delivery=None)
+    with pytest.raises(rowbus.ConfigurationError, match=r"Retries\(immediate=0, delayed=0\)"):
+        rowbus.Endpoint("Sales", settings=without).handler("A", retries=rowbus.Retries(0, immediate=1))
+    with pytest.raises(rowbus.ConfigurationError, match="Without delayed delivery"):
+        rowbus.Endpoint("Sales", delayed_delivery=None).handler("A", retries=rowbus.Retries(1))
+    with pytest.raises(rowbus.ConfigurationError, match=r"retries is 5; give rowbus\.Retries"):
+        rowbus.Endpoint("Sales").handler("A", retries=5)  # type: ignore[call-overload]  # the mistake

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -22,6 +23,7 @@ from rowbus.errors import (
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import format_timestamp
+from rowbus.transport.recoverability.backoff import exponential
 from rowbus.transport.recoverability.policy import (
     DelayedRetry,
     Discard,
@@ -29,6 +31,7 @@ from rowbus.transport.recoverability.policy import (
     ImmediateRetry,
     MoveToErrorQueue,
     Recoverability,
+    Retries,
     Verdict,
     retry_headers,
 )
@@ -267,3 +270,70 @@ def test_verdicts_are_values() -> None:
     assert MoveToErrorQueue(address) != MoveToErrorQueue()
     assert len({ImmediateRetry(), ImmediateRetry(), Discard("a"), Discard("a")}) == 2
     assert DelayedRetry(timedelta(seconds=1)) == DelayedRetry(timedelta(milliseconds=1000))
+
+
+SECOND = timedelta(seconds=1)
+
+
+def test_a_backoff_takes_the_place_of_the_increase() -> None:
+    policy = Recoverability(immediate=0, delayed=5, backoff=exponential("1s", cap="5s"))
+
+    _, delays = attempts_of_a_hopeless_message(policy)
+    assert delays == [1 * SECOND, 2 * SECOND, 4 * SECOND, 5 * SECOND, 5 * SECOND]
+
+
+def test_jitter_is_between_half_a_delay_and_all_of_it_and_the_same_in_each_process() -> None:
+    backoff = exponential(SECOND, jitter=True)
+    delays = [backoff.of_message(1, f"message {number}") for number in range(200)]
+
+    assert delays == [backoff.of_message(1, f"message {number}") for number in range(200)]
+    assert SECOND / 2 <= min(delays) < 0.6 * SECOND
+    assert 0.9 * SECOND < max(delays) <= SECOND
+    decided = Retries(1, backoff=backoff).decide(
+        FailedAttempt(ValueError(), 1, {Header.MESSAGE_ID: "message 7"}, NOW)
+    )
+    assert decided == DelayedRetry(delays[7])
+
+
+def test_only_some_exceptions_are_retried_and_the_retries_of_a_handler_win() -> None:
+    some = Retries(immediate=1, retry_on=(OSError,), give_up_on=(FileNotFoundError,))
+    for policy in (Recoverability(retry_on=(OSError,), unrecoverable=(FileNotFoundError,)), Recoverability()):
+        kinds = {
+            kind: policy.decide(FailedAttempt(kind(), 1, {}, NOW, some))
+            for kind in (OSError, TimeoutError, FileNotFoundError, ValueError)
+        }
+        assert [kind for kind, verdict in kinds.items() if verdict == ImmediateRetry()] == [
+            OSError,
+            TimeoutError,
+        ]
+    hopeless = FailedAttempt(ValueError(), 1, {}, NOW, Retries(immediate=9))
+    assert Recoverability(unrecoverable=(ValueError,)).decide(hopeless) == MoveToErrorQueue()
+
+
+@every(
+    "make",
+    [
+        lambda: exponential("soon"),
+        lambda: exponential("0s"),
+        lambda: exponential("2h"),
+        lambda: exponential("1s", factor=0.5),
+        lambda: Retries(-1),
+        lambda: Retries(backoff=lambda _retry: 5),  # type: ignore[arg-type, return-value]  # the mistake
+        lambda: Retries(backoff=timedelta(seconds=5)),  # type: ignore[arg-type]  # the mistake
+        lambda: Retries(3, backoff=lambda _retry: timedelta(days=2)),
+        lambda: Retries(retry_on=ValueError),  # type: ignore[arg-type]  # the mistake
+        lambda: Recoverability(backoff="1s"),  # type: ignore[arg-type]  # the mistake
+        lambda: Recoverability(retry_on=(3,)),  # type: ignore[arg-type]  # the mistake
+    ],
+)
+def test_what_is_no_rule_for_retries_is_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"back-off|span of time|factor|at least 0|time_limit|a tuple of"
+    ):
+        make()
+
+
+@given(st.floats(0.001, 1e6), st.floats(1, 50), st.integers(1, 10**6))
+def test_a_delay_never_shrinks_nor_passes_its_cap(first: float, factor: float, retry: int) -> None:
+    backoff = exponential(timedelta(seconds=first), cap=timedelta(seconds=1e6), factor=factor)
+    assert timedelta(seconds=first) <= backoff(retry) <= backoff(retry + 1) <= timedelta(seconds=1e6)

@@ -5,7 +5,6 @@ Invariant: all the messages of one call are sent, or none.
 
 from __future__ import annotations
 
-import re
 import sys
 from contextlib import contextmanager
 from datetime import timedelta
@@ -18,8 +17,10 @@ import typer
 from rowbus.cli.options import Database, QueueName, Schema, Verbose
 from rowbus.cli.output import complain, say
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
+from rowbus.errors import ConfigurationError
 from rowbus.messages.bodies.json_bodies import JSON, JSON_TYPES, reason_not_json
 from rowbus.messages.headers import Header
+from rowbus.running import time_spans
 from rowbus.transport.client import Client
 
 if TYPE_CHECKING:
@@ -28,19 +29,13 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
 
-_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
-
 
 def time_span(text: str) -> timedelta:
     """Read a span of time as people type it: 30s, 1.5h, 500ms, 2d."""
-    match = _SPAN.fullmatch(text.strip())
-    if match is None:
-        raise typer.BadParameter(f"{text!r} is not a span of time such as 500ms, 30s, 5m, 2h or 1d.")
     try:
-        return timedelta(**{_UNITS[match[2]]: float(match[1])})
-    except OverflowError:
-        raise typer.BadParameter(f"{text!r} is longer than can be counted.") from None
+        return time_spans.time_span(text)
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def header(text: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from rowbus.database.location import refuse_unescaped, unescaped
+from rowbus.database.location import TEMPORARY_PREFIX, refuse_unescaped, unescaped
 from rowbus.database.pool import SessionPool
 from rowbus.database.postgresql.connection import AsyncSession, Session, bound_sends
 from rowbus.database.postgresql.faults import translate
@@ -203,9 +203,6 @@ class Database:
         return translate(error) if is_a(error, psycopg.Error) else None
 
 
-NAME_PREFIX = "rowbus_temporary_"
-
-
 @contextmanager
 def temporary_database(server: str, template: str | None = None) -> Generator[str]:
     """Create a database on the server of a connection string and give its own string; drop it in the end.
@@ -215,7 +212,7 @@ def temporary_database(server: str, template: str | None = None) -> Generator[st
     Sessions left open are ended. Blocks.
     """
     database = Database(server, application_name="rowbus testing")
-    name = f"{NAME_PREFIX}{secrets.token_hex(8)}"
+    name = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
     if template is None:
         _run(database, "create_database", name, "Could not create a database for tests")
     else:

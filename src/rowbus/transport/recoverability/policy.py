@@ -26,6 +26,7 @@ from rowbus.errors.exception_facts import is_a
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import format_timestamp, parse_timestamp
 from rowbus.running.setting_types import check_types
+from rowbus.transport.recoverability.backoff import Backoff, check_backoff, delay_before, exponential
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,13 +53,14 @@ class FailedAttempt(NamedTuple):
     """A failure as the policy sees it.
 
     `failures` counts attempts since the message came into this queue, so it begins with 1 again after a delayed retry;
-    `now` is the time of day, aware.
+    `now` is the time of day, aware. `retries` are those of the handler that failed, None where it has none of its own.
     """
 
     error: BaseException
     failures: int
     headers: Mapping[str, str | None]
     now: datetime
+    retries: Retries | None = None
 
     @property
     def delayed_retries(self) -> int:
@@ -116,6 +118,64 @@ Verdict = ImmediateRetry | DelayedRetry | MoveToErrorQueue | Discard
 
 
 @dataclass(frozen=True, slots=True)
+class Retries:
+    """How often failed messages are tried again, and when: of one handler, in place of the endpoint's.
+
+    `@endpoint.handler(retries=rowbus.Retries(5, backoff=rowbus.exponential("1s", cap="10m", jitter=True)))`.
+    """
+
+    delayed: int = 3
+    """Retries after a delay, the first argument. Defaults to 3."""
+
+    backoff: Backoff = exponential("10s")  # noqa: RUF009 - frozen
+    """The delay before each of them, by its number from 1. Defaults to 10 s, 20 s, 40 s … up to an hour."""
+
+    immediate: int = 0
+    """Retries at once after each failure, before the message waits. Defaults to none."""
+
+    retry_on: tuple[type[BaseException], ...] = (BaseException,)
+    """Exceptions that are retried. Defaults to all."""
+
+    give_up_on: tuple[type[BaseException], ...] = ()
+    """Exceptions that are not retried, though `retry_on` has them."""
+
+    time_limit: timedelta = timedelta(hours=24)
+    """A message that fails later than this after its last delayed retry was asked for gets no further one.
+    Defaults to 24 hours."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        check_types(self)
+        for name in ("immediate", "delayed"):
+            if getattr(self, name) < 0:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least 0.")
+        for name in ("retry_on", "give_up_on"):
+            _check_exceptions(name, getattr(self, name))
+        check_backoff(self.backoff)
+        longest = self.backoff(self.delayed - 1) if self.delayed > 1 else timedelta()
+        if longest > self.time_limit:  # the last one is followed by no other
+            raise ConfigurationError(
+                f"A message would wait {longest} for a delayed retry, longer than time_limit ({self.time_limit}), "
+                "and get no further one: raise time_limit, or make delays shorter or fewer."
+            )
+
+    def decide(self, attempt: FailedAttempt) -> Verdict:
+        """Say what becomes of a message after a failed attempt."""
+        if not is_a(attempt.error, self.retry_on) or is_a(attempt.error, self.give_up_on):
+            return MoveToErrorQueue()
+        if attempt.failures <= self.immediate:
+            return ImmediateRetry()
+        if attempt.delayed_retries < self.delayed and self._is_in_time(attempt):
+            message_id = attempt.headers.get(Header.MESSAGE_ID) or ""
+            return DelayedRetry(delay_before(attempt.delayed_retries + 1, self.backoff, message_id))
+        return MoveToErrorQueue()
+
+    def _is_in_time(self, attempt: FailedAttempt) -> bool:
+        last = attempt.last_delayed
+        return last is None or attempt.now - last <= self.time_limit
+
+
+@dataclass(frozen=True, slots=True)
 class Recoverability:
     """The default policy: immediate retries, then delayed ones, each with its immediate retries, then the error queue.
 
@@ -135,24 +195,33 @@ class Recoverability:
     increase: timedelta = timedelta(seconds=10)
     """The delay of the first delayed retry, and how much longer each further one waits. Defaults to 10 s."""
 
+    backoff: Backoff | None = None
+    """The delay before each delayed retry, in place of `increase`: a function of its number, from 1, such as
+    `rowbus.exponential("1s", cap="10m")`."""
+
+    retry_on: tuple[type[BaseException], ...] = (BaseException,)
+    """Exceptions that are retried, but for those that are `unrecoverable`. Defaults to all."""
+
     time_limit: timedelta = timedelta(hours=24)
     """A message that fails later than this after its last delayed retry was asked for gets no further one.
     Defaults to 24 hours."""
 
+    _retries: Retries = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
         check_types(self)
-        for name in ("immediate", "delayed"):
-            if getattr(self, name) < 0:
-                raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least 0.")
         if self.increase < timedelta():
             raise ConfigurationError(f"increase is {self.increase}; it must not be negative.")
-        longest = self.increase * (self.delayed - 1)  # of those that are followed by another
-        if longest > self.time_limit:
-            raise ConfigurationError(
-                f"A message would wait {longest} for a delayed retry, longer than time_limit ({self.time_limit}), "
-                "and get no further one: raise time_limit, or lower increase or delayed."
-            )
+        retries = Retries(
+            self.delayed,
+            self.backoff or self.increase.__mul__,
+            self.immediate,
+            self.retry_on,
+            self.unrecoverable,
+            self.time_limit,
+        )
+        object.__setattr__(self, "_retries", retries)
 
     def decide(self, attempt: FailedAttempt) -> Verdict:
         """Say what becomes of a message after a failed attempt."""
@@ -162,15 +231,13 @@ class Recoverability:
             return _until_newer(attempt)
         if is_a(attempt.error, SagaStateError):
             return MoveToErrorQueue()
-        if attempt.failures <= self.immediate:
-            return ImmediateRetry()
-        if attempt.delayed_retries < self.delayed and self._is_in_time(attempt):
-            return DelayedRetry(self.increase * (attempt.delayed_retries + 1))
-        return MoveToErrorQueue()
+        return (attempt.retries or self._retries).decide(attempt)
 
-    def _is_in_time(self, attempt: FailedAttempt) -> bool:
-        last = attempt.last_delayed
-        return last is None or attempt.now - last <= self.time_limit
+
+def _check_exceptions(name: str, given: object) -> None:
+    kinds = given if isinstance(given, tuple) else (given,)
+    if not isinstance(given, tuple) or not all(isinstance(each, type) for each in kinds):
+        raise ConfigurationError(f"{name} is {given!r}; give a tuple of exception classes.")
 
 
 def _until_newer(attempt: FailedAttempt) -> Verdict:
