@@ -64,8 +64,8 @@ def prepared(function: Function) -> None:
         pass
 
 
-FINDER = "the key of a saga's message"
-"""May be asynchronous: it then finds the saga by itself."""
+FINDERS = ("the key of a saga", "the key of a saga's message")
+"""They may be asynchronous, and are awaited then: what a key is may be found in the database."""
 
 TAKING: dict[str, Callable[[Function], object]] = {
     "on_critical_error of an endpoint": lambda given: rowbus.Endpoint("Sales", on_critical_error=given),
@@ -77,7 +77,7 @@ TAKING: dict[str, Callable[[Function], object]] = {
     "the key of a limit": lambda given: rowbus.RateLimit("1/second", by=given),
     "the key of events": lambda given: rowbus.Log("postgresql://", "orders").consumer("one", key=given),
     "the key of a saga": lambda given: rowbus.starts(PlaceOrder, by=given),
-    FINDER: lambda given: rowbus.handles(PlaceOrder, by=given),
+    "the key of a saga's message": lambda given: rowbus.handles(PlaceOrder, by=given),
     "an upgrade": rowbus.upgrade(1, 2),
     "a convention": lambda given: conventions(given, (), (), {}),
     "a recurring message": rowbus.Endpoint("Sales").every(timedelta(1), name="one"),
@@ -91,7 +91,7 @@ TAKING: dict[str, Callable[[Function], object]] = {
 }
 
 
-@every("place", [place for place in TAKING if place != FINDER])
+@every("place", [place for place in TAKING if place not in FINDERS])
 @every("given", [of_any, partial(of_any), AsyncCallable(), AsyncCallable().__call__])
 def test_what_nothing_would_await_is_refused_where_it_is_given(place: str, given: Function) -> None:
     with pytest.raises(ConfigurationError, match=r"of which a call runs nothing|must be a `def`"):
