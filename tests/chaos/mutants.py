@@ -108,8 +108,8 @@ MUTANTS = (
         (
             Edit(
                 f"{TRANSPORT}/receiving/transactions.py",
-                "return self._dispatcher.statements((*outgoing.sends, *outgoing.verdicts))",
-                "return self._dispatcher.statements((*outgoing.sends,))",
+                "leaving = (*outgoing.sends, *outgoing.verdicts)",
+                "leaving = (*outgoing.sends,)",
             ),
         ),
     ),

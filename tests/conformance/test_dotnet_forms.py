@@ -72,7 +72,6 @@ async def reader(endpoints: Endpoints) -> AsyncIterator[Reader]:
 TYPES: Final = [
     (VERSIONED, [ORDER]),
     (f"  {ORDER} , Other.Assembly ", [ORDER]),
-    (f"{ORDER};", [ORDER]),
     (f"{VERSIONED};{BASE}, Shop", [ORDER, BASE]),
     (f"{BASE};{ORDER}", [BASE, ORDER]),
     (f"Shop.Unknown, Shop;{ORDER}", [ORDER]),
@@ -93,7 +92,8 @@ NO_TYPES: Final[dict[str | None, str]] = {
     f"{ORDER}.Nested": "No handler for",
     "Shop.Unknown, Shop": "No handler for",
     "": "does not say what it is",
-    ";;": "does not say what it is",
+    ";;": "has an empty name among its types",
+    f"{ORDER};": "has an empty name among its types",
     None: "does not say what it is",
 }
 
