@@ -89,6 +89,13 @@ def host_digits(host_id: str) -> str:
         raise ConfigurationError(f"host_id is {host_id!r}; it must be a UUID.") from None
 
 
+def check_time_limit(limit: timedelta | None) -> None:
+    """Raise ConfigurationError for what is no time limit of a handler."""
+    given: object = limit
+    if given is not None and not (isinstance(given, timedelta) and given > timedelta()):
+        raise ConfigurationError(f"time_limit is {limit!r}; give a timedelta longer than nothing, or None.")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EndpointSettings:
     """Settings of one endpoint."""
@@ -149,6 +156,11 @@ class EndpointSettings:
     """Whether a task that a handler starts may go on when the handler has ended; it cannot use the message's connection
     then. If not, it is named in the log and cancelled. Switch on where a client that a handler opens once has tasks of
     its own. Defaults to False."""
+
+    time_limit: timedelta | None = None
+    """How long one call of a handler may take that has no limit of its own; None for any time. An `async def` is then
+    cancelled, and closed if it goes on for another second; the thread of a `def` is left to itself. The connection of
+    what does not end is given up, its message is rolled back, and the failure counts. Defaults to None."""
 
     deduplicate_for: timedelta | None = None
     """How long the ids of processed messages are remembered, so that a message that comes again is consumed without its
@@ -261,6 +273,7 @@ class EndpointSettings:
             raise ConfigurationError(
                 f"deduplicate_for is {self.deduplicate_for}; it must be longer than nothing."
             )
+        check_time_limit(self.time_limit)
         if self.peek_delay < SHORTEST_PEEK_DELAY:
             raise ConfigurationError(
                 f"peek_delay is {self.peek_delay.total_seconds()} s; it must be at least 100 ms (advised: up to 10 s)."

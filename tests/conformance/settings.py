@@ -30,6 +30,7 @@ class Settings(TypedDict, total=False):
     deduplicate_for: timedelta | None
     concurrency: int
     keep_tasks: bool
+    time_limit: timedelta | None
     batch_size: int
     allowed_destinations: Allowed
     max_message_size: int

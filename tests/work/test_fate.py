@@ -41,6 +41,8 @@ FAILURES = st.builds(
         (Ending.ENDED, PLAIN, Kind.GIVEN_UP),
         (Ending.ENDED, PLAIN._replace(is_held=True), Kind.COUNTED),
         (Ending.LOST, PLAIN, Kind.LOST),
+        (Ending.OVERDUE, PLAIN._replace(pause=5.0, is_conflict_of_several=True), Kind.COUNTED),
+        (Ending.OVERDUE, PLAIN._replace(in_transaction=False), Kind.FAILED),
         (Ending.UNFINISHED, PLAIN, Kind.LOST),
         (Ending.UNFINISHED, PLAIN._replace(in_transaction=False), Kind.FAILED),
         (Ending.UNFINISHED, PLAIN._replace(pause=5.0, is_conflict_of_several=True), Kind.LOST),
@@ -58,4 +60,4 @@ def test_no_failure_is_done_and_none_outside_a_transaction_waits_for_the_databas
     assert kind is not Kind.DONE
     assert failure.in_transaction or kind is not Kind.OUTAGE
     assert (kind is Kind.PAUSED) <= (failure.pause is not None)
-    assert (kind is Kind.COUNTED) <= failure.is_held
+    assert (kind is Kind.COUNTED) <= (failure.is_held or ending is Ending.OVERDUE)

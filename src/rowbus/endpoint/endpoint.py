@@ -34,7 +34,7 @@ from rowbus.platform.plug_ins import check_platform, platform_queues
 from rowbus.running.critical import callback_of
 from rowbus.running.functions import check_function
 from rowbus.running.signals import Serving
-from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode
+from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode, check_time_limit
 from rowbus.transport.queues.destination_rule import destination_rule
 from rowbus.transport.queues.reserved_names import check_endpoint_name
 from rowbus.transport.recoverability.policy import Recoverability, Retries
@@ -115,7 +115,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self._policy = _require_policy(recoverability or _default_policy(mode, can_delay=can_delay))
         _require_possible(self._policy, mode, can_delay=can_delay)
         self._on_critical_error = callback_of(on_critical_error, logger)
-        self._handlers = Handlers(Serializers(serializers))
+        self._handlers = Handlers(Serializers(serializers), self.settings.time_limit)
         self._routes = Routes()
         self._steps: list[Step] = []
         self._mutators: list[Mutator] = []
@@ -133,6 +133,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         subscribe: bool | None = None,
         limit: RateLimit | None = None,
         retries: Retries | None = None,
+        time_limit: timedelta | None = None,
     ) -> Callable[[H], H]: ...
 
     def handler(
@@ -141,6 +142,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         subscribe: bool | None = None,
         limit: RateLimit | None = None,
         retries: Retries | None = None,
+        time_limit: timedelta | None = None,
     ) -> Any:
         """Register a handler: `@endpoint.handler`, or `@endpoint.handler("Wire.Name", …)` for dicts and bytes.
 
@@ -148,9 +150,11 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         handlers get a `Context`; `def` handlers run in a thread and get a `SyncContext`. Starting subscribes to what
         was declared with `rowbus.event`; `subscribe` says of other types that they are events, or of events that
         nothing is to be subscribed to. `limit` bounds how many of these messages are handled in a span of time, by all
-        instances together. `retries` say how its failed messages are tried again, in place of `recoverability`. Raises
-        ConfigurationError for a function that cannot be a handler.
+        instances together. `retries` say how its failed messages are tried again, in place of `recoverability`;
+        `time_limit` how long one call may take, in place of the setting. Raises ConfigurationError for a function that
+        cannot be a handler.
         """
+        check_time_limit(time_limit)
         if retries is not None:
             if not isinstance(retries, Retries):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
                 raise ConfigurationError(f"retries is {retries!r}; give rowbus.Retries(…).")
@@ -161,7 +165,9 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             return given[0]
 
         def register(function: H) -> H:
-            self._handlers.add(function, given, subscribe=subscribe, limit=limit, retries=retries)
+            self._handlers.add(
+                function, given, subscribe=subscribe, limit=limit, retries=retries, time_limit=time_limit
+            )
             return function
 
         return register

@@ -29,6 +29,7 @@ from rowbus.transport.send_verbs import HandlerVerbs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import timedelta
 
     from rowbus.endpoint.component import Handling
     from rowbus.messages.bodies.serializer import Serializers
@@ -55,14 +56,19 @@ class Handler(NamedTuple):
     is_async: bool
     limit: RateLimit | None = None
     retries: Retries | None = None
+    time_limit: timedelta | None = None
 
 
 class Handlers:
     """The handlers of one endpoint by the wire name of the message they take."""
 
-    def __init__(self, serializers: Serializers = DEFAULTS) -> None:
-        """Begin with none; bodies are read by these serializers, and written by the main one."""
+    def __init__(self, serializers: Serializers = DEFAULTS, time_limit: timedelta | None = None) -> None:
+        """Begin with none; bodies are read by these serializers, and written by the main one.
+
+        `time_limit` is that of handlers without one of their own.
+        """
         self.serializers = serializers
+        self._time_limit = time_limit
         self.dependencies = Dependencies()
         self._by_type: dict[str, list[Handler]] = {}
         self._plans: dict[str | None, tuple[Handler, ...]] = {}
@@ -76,13 +82,14 @@ class Handlers:
         subscribe: bool | None = None,
         limit: RateLimit | None = None,
         retries: Retries | None = None,
+        time_limit: timedelta | None = None,
     ) -> None:
         """Register a handler for the type its first parameter is annotated with, or for the wire names given.
 
         `subscribe` says whether what it takes are events; None: whether the type was declared to be one. `limit` is for
-        all instances together; `retries` stand in place of the endpoint's. A function that needs what is provided is
-        called through another, which makes that. Raises ConfigurationError for a function that cannot be a handler, or
-        needs what is not provided.
+        all instances together; `retries` and `time_limit` stand in place of the endpoint's. A function that
+        needs what is provided is called through another, which makes that. Raises ConfigurationError for a function
+        that cannot be a handler, or needs what is not provided.
         """
         check_handler(function, CONTEXTS)
         kind, needs = signature_of(function, self.dependencies)
@@ -108,6 +115,7 @@ class Handlers:
                 inspect.iscoroutinefunction(function),
                 limit,
                 retries,
+                time_limit or self._time_limit,
             )
             self._by_type.setdefault(name, []).append(handler)
         self._plans.clear()
@@ -119,7 +127,14 @@ class Handlers:
         if is_event(handling.kind):
             self._events[name] = None
         read = deserializer(handling.kind, name, self.serializers)
-        handler = Handler(handling.name, handling.function, read, takes_context=True, is_async=True)
+        handler = Handler(
+            handling.name,
+            handling.function,
+            read,
+            takes_context=True,
+            is_async=True,
+            time_limit=self._time_limit,
+        )
         self._by_type.setdefault(name, []).append(handler)
         self._plans.clear()
 

@@ -24,6 +24,7 @@ from rowbus.running.awaited_calls import refuse_coroutine, refuse_forgotten
 from rowbus.running.handling import handling
 from rowbus.running.telemetry.tracing import tracing
 from rowbus.running.threads import Threads
+from rowbus.running.time_limit import within
 from rowbus.running.turns import into_thread, onto_loop, without_turns
 
 if TYPE_CHECKING:
@@ -122,12 +123,14 @@ class Pipeline:
             await self._call_in_thread(handler, message, delivery, sender)
             return
         await onto_loop()
-        if handler.takes_context:
-            context = Context(delivery, sender)
-            await handler.function(message, context)
-            refuse_forgotten(context)
+        context = Context(delivery, sender) if handler.takes_context else None
+        call = handler.function(message) if context is None else handler.function(message, context)
+        if handler.time_limit is None:
+            await call
         else:
-            await handler.function(message)
+            await within(handler.time_limit, call, handler.name)
+        if context is not None:
+            refuse_forgotten(context)
 
     async def _call_in_thread(
         self, handler: Handler, message: object, delivery: Delivery, sender: Sender
@@ -140,10 +143,13 @@ class Pipeline:
             (message, SyncContext(delivery, sender, self._loop)) if handler.takes_context else (message,)
         )
         call = partial(handler.function, *arguments)
-        if await into_thread():
+        limit = handler.time_limit
+        if limit is None and await into_thread():
             returned = without_turns(call)
         else:
-            returned = await self.threads.run(partial(copy_context().run, call), delivery)
+            await onto_loop()
+            in_context = partial(copy_context().run, call)
+            returned = await self.threads.run(in_context, delivery, limit=limit, name=handler.name)
         refuse_coroutine(handler.function, returned)
 
 

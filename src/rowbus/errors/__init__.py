@@ -18,6 +18,7 @@ RowbusError
 ├── HandlerError                a handler broke the rules of its transaction
 ├── NoAnswerError               also TimeoutError: a request that was not answered in time
 ├── HandlingInterruptedError    a message whose handler lost its connection, or its process
+├── TimeLimitExceededError      a handler that ran longer than it may
 ├── Unrecoverable               raise it in a handler: no retries, straight to the error queue
 ├── MessageTooLargeError        a row above the endpoint's max_message_size: not fetched
 ├── StuckMessageError           a row that could not be completed again and again
@@ -49,7 +50,12 @@ as text an error is one line, escaped and capped (`printable`), while its facts 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rowbus.errors.printable import LONGEST_TEXT, printable
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 
 class RowbusError(Exception):
@@ -173,6 +179,13 @@ class HandlingInterruptedError(RowbusError):
 
     times: int
     said: str
+
+
+class TimeLimitExceededError(RowbusError):
+    """A handler that ran longer than its time limit, and was ended; see `handler` and `limit`. Retried as others."""
+
+    handler: str
+    limit: timedelta
 
 
 class Unrecoverable(RowbusError):  # noqa: N818 - a name of the public contract; it reads as a verdict in user code

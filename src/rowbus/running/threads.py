@@ -19,9 +19,11 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar
 
 from rowbus.errors.exception_facts import text_of
+from rowbus.running.time_limit import exceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
 
 logger = logging.getLogger("rowbus.endpoint")
 
@@ -56,11 +58,14 @@ class _Call(Generic[T]):
         self._waiter: asyncio.Future[None] | None = None
         self._result: T
         self._error: BaseException | None = None
+        self.thread = ""
+        """The name of the one that makes it."""
         self.has_ended = False
         """As the loop sees it."""
 
     def make(self) -> None:
         """Make the call, in its thread; what it returns or raises is for the one who waits."""
+        self.thread = threading.current_thread().name
         try:
             self._result = self._call()
         except StopIteration as error:  # which no coroutine may raise
@@ -120,29 +125,34 @@ class Threads:
         self._idle = 0
         self._is_stopping = asyncio.Event()
 
-    async def run(self, call: Callable[[], T], used: Used, hurry: Callable[[], None] | None = None) -> T:
+    async def run(
+        self,
+        call: Callable[[], T],
+        used: Used,
+        hurry: Callable[[], None] | None = None,
+        limit: timedelta | None = None,
+        name: str = "",
+    ) -> T:
         """Make a call in a thread and wait for its end, also when cancelled: it uses what its caller owns.
 
         `hurry` is called when it is cancelled, on the loop, to have a long call end early. Only while the service stops
         a call that was cancelled is abandoned, with what it uses: after `PATIENCE` seconds, or when it is cancelled
-        once more.
+        once more. One that is not over after `limit` is abandoned too: TimeLimitExceededError, which names it.
         """
         running = _Call(call, asyncio.get_running_loop())
         self._begin(running)
         try:
-            await running.end()
+            await _wait_for(running, limit)
         except asyncio.CancelledError:
             if hurry is not None:
                 hurry()
             if not await self._has_ended(running):
-                logger.warning(
-                    "A call did not end within %s s of its cancellation. What it did in the database is undone; the "
-                    "thread is left to itself.",
-                    PATIENCE,
-                )
-                running.then(used.discard)
-                await used.abandon()
+                await _abandon(running, used, f"did not end within {PATIENCE} s of its cancellation")
             raise
+        if not running.has_ended:
+            await _abandon(running, used, f"did not end within its time limit ({limit})")
+            assert limit is not None  # noqa: S101 - or it would be waited for
+            raise exceeded(name, limit)
         return running.outcome()
 
     def stop(self) -> None:
@@ -188,6 +198,24 @@ class Threads:
                 self._idle += 1  # before the loop is told, or its next call would start another thread
             call.tell()
             del call  # or it would keep the answer until the next call
+
+
+async def _wait_for(call: _Call[Any], limit: timedelta | None) -> None:
+    """Wait for the end of a call, or until its time is over."""
+    if limit is None:
+        await call.end()
+    else:
+        await asyncio.wait([call.end()], timeout=limit.total_seconds())
+
+
+async def _abandon(call: _Call[Any], used: Used, why: str) -> None:
+    logger.warning(
+        "A call in the thread %s %s. What it did in the database is undone; the thread is left to itself.",
+        call.thread,
+        why,
+    )
+    call.then(used.discard)
+    await used.abandon()
 
 
 async def run_in_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from rowbus.errors import ConnectionLostError, HandlerError, StorageError
+from rowbus.errors import ConnectionLostError, HandlerError, StorageError, TimeLimitExceededError
 from rowbus.errors.exception_facts import is_a, sqlstate_of, text_of
 from rowbus.running.scope import Scope
 from rowbus.running.turns import onto_loop
@@ -38,6 +38,8 @@ class Ending(Enum):
     """It failed, and there is no transaction any more: it ended that itself, or an error made the server do so."""
     LOST = "lost"
     """It failed, and its connection is closed or broken."""
+    OVERDUE = "overdue"
+    """It ran longer than it may, and its connection has been given up with it."""
     UNFINISHED = "unfinished"
     """Its connection was in the midst of something when it ended, and has been given up."""
 
@@ -72,6 +74,8 @@ async def attempt(
         await onto_loop()
         await session.abandon()
         session.discard()
+        if error is not None and is_a(error, TimeLimitExceededError):
+            return Outcome(Ending.OVERDUE, error)
         return Outcome(Ending.UNFINISHED, _unfinished(error))
     if error is None:
         error = _ensure_usable(session, in_transaction=in_transaction)
@@ -82,7 +86,7 @@ async def attempt(
     if error is None:
         return None
     await onto_loop()
-    return Outcome(_ending(session, in_transaction=in_transaction), error)
+    return Outcome(_ending(session, error, in_transaction=in_transaction), error)
 
 
 def _ensure_usable(session: ReceiveSession, *, in_transaction: bool) -> HandlerError | None:
@@ -97,9 +101,9 @@ def _ensure_usable(session: ReceiveSession, *, in_transaction: bool) -> HandlerE
     return None
 
 
-def _ending(session: ReceiveSession, *, in_transaction: bool) -> Ending:
+def _ending(session: ReceiveSession, error: BaseException, *, in_transaction: bool) -> Ending:
     if in_transaction and session.closed:
-        return Ending.LOST
+        return Ending.OVERDUE if is_a(error, TimeLimitExceededError) else Ending.LOST
     return Ending.ENDED if in_transaction and session.ended else Ending.FAILED
 
 

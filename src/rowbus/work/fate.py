@@ -66,6 +66,8 @@ def kind_of(ending: Ending, failure: Failure) -> Kind:  # noqa: PLR0911 - a retu
         return Kind.GIVEN_UP
     if ending is Ending.UNFINISHED:  # what it raised says nothing of what its connection is left in
         return Kind.LOST if failure.in_transaction else Kind.FAILED
+    if ending is Ending.OVERDUE:
+        return Kind.COUNTED if failure.in_transaction else Kind.FAILED
     if failure.pause is not None:
         return Kind.PAUSED
     if failure.is_conflict_of_several:
