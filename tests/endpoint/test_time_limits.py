@@ -39,13 +39,13 @@ class Hanging:
     async def waits(self, message: PlaceOrder, context: rowbus.Context) -> None:
         await self._write(message, context)
         if message.order_id == "hangs":
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
 
     async def does_not_give_up(self, message: PlaceOrder, context: rowbus.Context) -> None:
         await self._write(message, context)
         while message.order_id == "hangs":
             try:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             except asyncio.CancelledError:
                 continue
 
@@ -112,7 +112,7 @@ async def test_a_handler_may_put_things_in_order_when_its_time_is_over(endpoints
     @sales.handler
     async def place(message: PlaceOrder) -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             done.append("in order")
 
