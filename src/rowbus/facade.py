@@ -8,6 +8,7 @@ from __future__ import annotations
 from rowbus.bridges import drain_queue, forward_events
 from rowbus.database.location import resolve_dsn
 from rowbus.endpoint import Context, Endpoint, Proceed, Step, StepContext, SyncContext
+from rowbus.endpoint.long_context import LongContext, SyncLongContext
 from rowbus.errors import (
     BatchError,
     ClaimNotFoundError,
@@ -98,6 +99,8 @@ from rowbus.transport.requests.client import AsyncRequestClient, RequestClient
 __all__ = [  # noqa: RUF022 - grouped by subject
     # endpoints
     "Context",
+    "LongContext",
+    "SyncLongContext",
     "Endpoint",
     "EndpointSettings",
     "AllowedDestinations",

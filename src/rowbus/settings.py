@@ -162,6 +162,13 @@ class EndpointSettings:
     cancelled, and closed if it goes on for another second; the thread of a `def` is left to itself. The connection of
     what does not end is given up, its message is rolled back, and the failure counts. Defaults to None."""
 
+    long_concurrency: int = 100
+    """How many handlers that take long (`handler(long=True)`) a process runs at a time. Defaults to 100."""
+
+    long_lease: timedelta = timedelta(seconds=15)
+    """After how long a process that died, hangs or is cut off has lost the messages of such handlers to others.
+    Defaults to 15 s."""
+
     deduplicate_for: timedelta | None = None
     """How long the ids of processed messages are remembered, so that a message that comes again is consumed without its
     handlers; None remembers none. In RECEIVE_ONLY what handlers send then commits with the message, as with
@@ -244,7 +251,14 @@ class EndpointSettings:
         self._check_mode()
         self._check_numbers()
         self._check_host()
+        self._check_long()
         check_allowed(self.allowed_destinations)
+
+    def _check_long(self) -> None:
+        if self.long_concurrency < 1:
+            raise ConfigurationError(f"long_concurrency is {self.long_concurrency}; it must be at least 1.")
+        if self.long_lease < timedelta(seconds=1):
+            raise ConfigurationError(f"long_lease is {self.long_lease}; it must be at least 1 s.")
 
     def _check_host(self) -> None:
         if self.host_id is not None:

@@ -31,6 +31,8 @@ class Settings(TypedDict, total=False):
     concurrency: int
     keep_tasks: bool
     time_limit: timedelta | None
+    long_concurrency: int
+    long_lease: timedelta
     batch_size: int
     allowed_destinations: Allowed
     max_message_size: int

@@ -24,6 +24,7 @@ from rowbus.transport.deduplication.postgresql import InboxTable
 from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.delayed_store.postgresql import DelayedStoreTable
 from rowbus.transport.limits.postgresql import LimitTable
+from rowbus.transport.long_work.postgresql import LongWorkTable
 from rowbus.transport.operations.postgresql import OperationsTable
 from rowbus.transport.pauses.postgresql import PausesTable
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
@@ -57,6 +58,7 @@ RECURRING = QueueAddress("public", "orders.Recurring")
 INBOX = QueueAddress("public", "orders.Inbox")
 CLAIMED = QueueAddress("public", "ClaimedValues")
 OUTBOX = "orders_OutboxData"
+RUNNING = QueueAddress("public", "orders.Running")
 LIMITS = QueueAddress("public", "orders.Limits")
 OPERATIONS = QueueAddress("public", "Rowbus.Operations")
 PAUSES = QueueAddress("public", "Rowbus.Pauses")
@@ -76,6 +78,7 @@ IDENTIFIERS = {
     "keep_until_index": "claimed_keep_until",
     "recurring": RECURRING.table,
     "limits": LIMITS.table,
+    "running": RUNNING.table,
     "operations": OPERATIONS.table,
     "pauses": PAUSES.table,
     "operations_began": "operations_began",
@@ -118,6 +121,14 @@ VALUES = {
     "sent": "2026-01-01 00:00:00+00",
     "moment": "0",
     "name": "orders.nightly",
+    "count": "10",
+    "process": "here/7",
+    "lease": "00:00:15",
+    "epoch": "1",
+    "epochs": "{1}",
+    "fraction": "0.5",
+    "note": "page 12 of 30",
+    "by": "alice",
     "kind": "recurring",
     "kinds": "{recurring}",
     "why": "a deploy",
@@ -276,6 +287,7 @@ def with_queue(session: Session) -> Session:
         *HistoryTable(HISTORY).create(),
         *RecurringTable(RECURRING).create(),
         *LimitTable(LIMITS).create(),
+        *LongWorkTable(RUNNING).create(),
         *DelayedStoreTable(STORE).create(),
         *DelayedTable(DELAYED).create(),
         create_schema(EMPTY["schema"]),

@@ -60,6 +60,7 @@ COMMANDS = {
         "recurring:app",
         "List an endpoint's recurring messages, and remove those that no program has any more.",
     ),
+    "running": ("running:app", "List the handlers that take long and run now, and end one of them."),
     "log": ("log.verbs:app", "Install, create, fill, read and look after event logs."),
     "spark": ("spark.verbs:app", "Archive, replicate, replay and report with Apache Spark."),
     "schema": (

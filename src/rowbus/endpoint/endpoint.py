@@ -134,6 +134,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         limit: RateLimit | None = None,
         retries: Retries | None = None,
         time_limit: timedelta | None = None,
+        long: bool = False,
     ) -> Callable[[H], H]: ...
 
     def handler(
@@ -143,6 +144,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         limit: RateLimit | None = None,
         retries: Retries | None = None,
         time_limit: timedelta | None = None,
+        long: bool = False,
     ) -> Any:
         """Register a handler: `@endpoint.handler`, or `@endpoint.handler("Wire.Name", …)` for dicts and bytes.
 
@@ -151,10 +153,14 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         was declared with `rowbus.event`; `subscribe` says of other types that they are events, or of events that
         nothing is to be subscribed to. `limit` bounds how many of these messages are handled in a span of time, by all
         instances together. `retries` say how its failed messages are tried again, in place of `recoverability`;
-        `time_limit` how long one call may take, in place of the setting. Raises ConfigurationError for a function that
-        cannot be a handler.
+        `time_limit` how long one call may take, in place of the setting. A `long` handler runs outside of transactions
+        and gets a `LongContext` (`def`: `SyncLongContext`). Raises ConfigurationError for what cannot be a handler.
         """
         check_time_limit(time_limit)
+        if long and self.settings.transaction_mode is TransactionMode.NONE:
+            raise ConfigurationError(
+                "Mode NONE has no transaction in which a message could move: no long handlers."
+            )
         if retries is not None:
             if not isinstance(retries, Retries):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
                 raise ConfigurationError(f"retries is {retries!r}; give rowbus.Retries(…).")
@@ -166,7 +172,13 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
         def register(function: H) -> H:
             self._handlers.add(
-                function, given, subscribe=subscribe, limit=limit, retries=retries, time_limit=time_limit
+                function,
+                given,
+                subscribe=subscribe,
+                limit=limit,
+                retries=retries,
+                time_limit=time_limit,
+                long=long,
             )
             return function
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.endpoint.context import Context, MessageContext, SyncContext
 from rowbus.endpoint.dependencies import NOTHING, Dependencies, Need
+from rowbus.endpoint.long_context import LongContext, SyncLongContext
 from rowbus.errors import ConfigurationError, UnknownMessageTypeError
 from rowbus.messages.headers import parse_enclosed_types
 from rowbus.messages.message_types import (
@@ -40,6 +41,7 @@ HandlerFunction = Callable[
     ..., Any
 ]  # (message), (message, context) or with what is provided; returning None or an awaitable of None
 CONTEXTS = Contexts(Context, SyncContext, HandlerVerbs)
+LONG_CONTEXTS = Contexts(LongContext, SyncLongContext, HandlerVerbs)
 NAMELESS = (
     "NServiceBus.EnclosedMessageTypes has an empty name among its types, which .NET reads no more than we do."
 )
@@ -57,6 +59,7 @@ class Handler(NamedTuple):
     limit: RateLimit | None = None
     retries: Retries | None = None
     time_limit: timedelta | None = None
+    is_long: bool = False
 
 
 class Handlers:
@@ -83,6 +86,7 @@ class Handlers:
         limit: RateLimit | None = None,
         retries: Retries | None = None,
         time_limit: timedelta | None = None,
+        long: bool = False,
     ) -> None:
         """Register a handler for the type its first parameter is annotated with, or for the wire names given.
 
@@ -91,7 +95,7 @@ class Handlers:
         needs what is provided is called through another, which makes that. Raises ConfigurationError for a function
         that cannot be a handler, or needs what is not provided.
         """
-        check_handler(function, CONTEXTS)
+        check_handler(function, LONG_CONTEXTS if long else CONTEXTS)
         kind, needs = signature_of(function, self.dependencies)
         around = self.dependencies.around
         if around is not None:
@@ -116,6 +120,7 @@ class Handlers:
                 limit,
                 retries,
                 time_limit or self._time_limit,
+                long,
             )
             self._by_type.setdefault(name, []).append(handler)
         self._plans.clear()
@@ -156,6 +161,11 @@ class Handlers:
     def has_functions(self) -> bool:
         """Whether a handler is a `def`, which is called in a thread."""
         return any(not handler.is_async for handlers in self._by_type.values() for handler in handlers)
+
+    @property
+    def has_long(self) -> bool:
+        """Whether a handler takes long."""
+        return any(handler.is_long for handlers in self._by_type.values() for handler in handlers)
 
     def limits(self) -> tuple[RateLimit, ...]:
         """Return the rate limits of handlers."""

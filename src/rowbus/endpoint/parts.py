@@ -18,6 +18,7 @@ from rowbus.transport.deduplication.table import inbox_address, own_inbox
 from rowbus.transport.delayed.table import delayed_address
 from rowbus.transport.limits.rate import limits_address
 from rowbus.transport.limits.table import own_limits
+from rowbus.transport.long_work.table import long_work_address, own_long_work
 from rowbus.transport.recurring.table import own_schedules, recurring_address
 
 if TYPE_CHECKING:
@@ -84,8 +85,9 @@ class Parts(NamedTuple):
         schedules = [] if self.schedules is None else [own_schedules(self.schedules)]
         values = [own_values(address) for address in self.claimed_values]
         limits = [] if self.limits is None else [own_limits(self.limits)]
+        long = [] if self.long_work is None else [own_long_work(self.long_work)]
         sagas = (table for each in self.components for table in each.tables)
-        return [*inbox, *sagas, *schedules, *limits, *values]
+        return [*inbox, *sagas, *schedules, *limits, *long, *values]
 
     @property
     def claimed_values(self) -> list[QueueAddress]:
@@ -107,6 +109,11 @@ class Parts(NamedTuple):
     def schedules(self) -> QueueAddress | None:
         """The table of the schedules of its recurring messages, if it has some."""
         return recurring_address(self.name, self.addresses) if self.recurring else None
+
+    @property
+    def long_work(self) -> QueueAddress | None:
+        """The table of its running work, if a handler takes long. Raises ConfigurationError on SQL Server."""
+        return long_work_address(self.name, self.addresses) if self.handlers.has_long else None
 
     @property
     def limits(self) -> QueueAddress | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.endpoint.context import STOPPED, Context, SyncContext
 from rowbus.endpoint.decisions import is_control
+from rowbus.endpoint.long_context import LongContext, SyncLongContext
 from rowbus.messages.headers import Header
 from rowbus.messages.message_names import MessageSubject
 from rowbus.messages.return_code import RETURN_CODE, return_code_of
@@ -123,7 +124,8 @@ class Pipeline:
             await self._call_in_thread(handler, message, delivery, sender)
             return
         await onto_loop()
-        context = Context(delivery, sender) if handler.takes_context else None
+        kind = LongContext if handler.is_long else Context
+        context = kind(delivery, sender) if handler.takes_context else None
         call = handler.function(message) if context is None else handler.function(message, context)
         if handler.time_limit is None:
             await call
@@ -140,11 +142,13 @@ class Pipeline:
         It sees the context variables that the steps around it have set. A batch stays in the thread for the next one.
         """
         arguments = (
-            (message, SyncContext(delivery, sender, self._loop)) if handler.takes_context else (message,)
+            (message, (SyncLongContext if handler.is_long else SyncContext)(delivery, sender, self._loop))
+            if handler.takes_context
+            else (message,)
         )
         call = partial(handler.function, *arguments)
         limit = handler.time_limit
-        if limit is None and await into_thread():
+        if limit is None and not handler.is_long and await into_thread():
             returned = without_turns(call)
         else:
             await onto_loop()

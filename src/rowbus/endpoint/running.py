@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rowbus.endpoint.decisions import FailureStreak
 from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.endpoint.installation import install
 from rowbus.endpoint.limits import make_gate
+from rowbus.endpoint.long_work import LongWork
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.recovery import Recovery
 from rowbus.endpoint.sender import Sender
@@ -112,6 +114,7 @@ class RunningEndpoint:
         self._observation = Observation(parts.name)
         self._watch = LoopWatch(["/rowbus/endpoint/pipeline.py", "/rowbus/endpoint/dependencies.py"], logger)
         self._throttle = self._make_throttle(parts.settings)
+        self._long = self._make_long(parts)
         seclusion, gate = Seclusion(), make_gate(parts)
         self._receivers = [self._make_receiver(address, seclusion, gate) for address in parts.inputs]
 
@@ -148,6 +151,8 @@ class RunningEndpoint:
             await receiver.initialize()
             await receiver.start()
         await self._delays.start()
+        if self._long is not None:
+            await self._long.start()
         for service in self._background:
             await service.start()
 
@@ -156,8 +161,9 @@ class RunningEndpoint:
         self._throttle.end()
         self._pipeline.stop()
         try:
+            long = () if self._long is None else (self._long.stop(timeout),)
             await asyncio.gather(
-                *(receiver.stop(timeout) for receiver in self._receivers), self._delays.stop(timeout)
+                *(receiver.stop(timeout) for receiver in self._receivers), self._delays.stop(timeout), *long
             )
         finally:
             self._watch.stop()
@@ -204,7 +210,8 @@ class RunningEndpoint:
             mutators=parts.mutators,
         )
         duplicates = None if self._inbox is None else DuplicateFilter(self._inbox)
-        process = with_steps(
+        around_handlers = partial(
+            with_steps,
             with_mutators(with_own_steps(self._pipeline, parts.steps, self._failures), parts.mutators),
             throttle=self._throttle,
             meter=self._plug_ins.meter,
@@ -216,15 +223,20 @@ class RunningEndpoint:
                 mutators=parts.mutators,
             ),
             saga_audit=self._saga_audit(),
-            duplicates=duplicates,
         )
+        process = around_handlers(duplicates=duplicates)
         meter, decide = self._plug_ins.meter, recovery.on_error
+        on_error = self._observation.on_error(
+            self._throttle.on_error(decide if meter is None else meter.on_error(decide))
+        )
         sessions = SessionKeeper(can_delay=parts.delayed_delivery is not None)
+        on_message = self._observation.around(sessions.around(process))
+        if self._long is not None:
+            self._long.handle(self._observation.around(around_handlers(duplicates=None)), on_error)
+            on_message = self._long.around(on_message, duplicates)
         return Callbacks(
-            self._observation.around(sessions.around(process)),
-            self._observation.on_error(
-                self._throttle.on_error(decide if meter is None else meter.on_error(decide))
-            ),
+            on_message,
+            on_error,
             recovery.on_poison,
             parts.on_critical_error,
             threads=self._pipeline.threads if parts.handlers.has_functions else None,
@@ -289,6 +301,11 @@ class RunningEndpoint:
         return (
             None if parts.limits is None else LimitSweeper(self._pool, limit_table(parts.limits), parts.alarm)
         )
+
+    def _make_long(self, parts: Parts) -> LongWork | None:
+        if parts.long_work is None:
+            return None
+        return LongWork(self.database, self._pool, parts, self._pipeline, self.dispatcher, inbox=self._inbox)
 
     def _make_throttle(self, settings: EndpointSettings) -> Throttle:
         after = settings.throttle_after_failures

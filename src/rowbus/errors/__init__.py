@@ -31,7 +31,7 @@ RowbusError
 ├── LostPositionError           a tick that is not retained (any more)
 │   └── DataLossError           events that a Spark stream had yet to read are gone
 ├── ConsumerBusyError           another query reads as this consumer
-├── LeaseLostError              rows that a Spark stream had claimed are another's
+├── LeaseLostError              rows that a Spark stream or a handler had claimed are another's
 ├── EmbeddedServerError
 ├── StoreError                  a delayed message store broke its contract
 ├── StoreUnavailableError       a delayed message store is away; for stores to raise
@@ -283,9 +283,9 @@ class ConsumerBusyError(RowbusError):
 
 
 class LeaseLostError(RowbusError):
-    """Rows of a queue that a Spark stream had claimed went back to the queue: the claim was not renewed in time.
+    """Rows that a Spark stream, or a handler that takes long, had claimed: the claim was not renewed in time.
 
-    See `queue` and `claim`. What the batch did with them may happen again.
+    See `queue` and `claim`. They went back; what was done with them outside the database may happen again.
     """
 
     queue: str

@@ -176,6 +176,11 @@ def contained(call: Callable[[], T]) -> T:
         raise HandlerError(f"It raised {type_name(error)}, which is no Exception.") from error
 
 
+def current_scope() -> Scope | None:
+    """Return the scope of the call that runs, None outside of any."""
+    return _scope.get()
+
+
 def is_in_call() -> bool:
     """Say whether the code that runs is a stranger's, in a call of ours that is not over."""
     own = _scope.get()

@@ -1,0 +1,134 @@
+"""`rowbus running`: the handlers that take long, how far each is, and an end to one of them.
+
+Invariant: a handler is ended by the process that runs it; here that is only asked for.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowbus.cli.options import Database, Json, Schema, Verbose
+from rowbus.cli.output import complain, say, show_json, show_table
+from rowbus.cli.target import addresses_in, noting, open_database
+from rowbus.transport.long_work.table import (
+    COLUMNS,
+    Cancelling,
+    Progress,
+    long_work_address,
+    long_work_table,
+)
+from rowbus.transport.operations.trail import person_here
+from rowbus.transport.queues.catalog.finding import sort_out
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
+from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.diagnosis import duration
+
+if TYPE_CHECKING:
+    from rowbus.database.sessions import Session
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+
+HEAD = ("endpoint", "message", "type", "process", "since#", "failures#", "progress", "cancelled by")
+
+app = typer.Typer(
+    help="List the handlers that take long and run now, and end one of them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Endpoint = Annotated[
+    str | None, typer.Option("--endpoint", metavar="NAME", help="Of this endpoint alone: Sales.")
+]
+
+
+@app.command("list")
+def list_(
+    *,
+    endpoint: Endpoint = None,
+    schema: Schema = None,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """List handlers that take long: which process runs each, since when, how far it is. Exit code 1: there are none.
+
+    Without a process: it waits for one.
+    """
+    addresses, found = addresses_in(database, schema), list[tuple[str, Progress]]()
+    with open_database(database).session() as session:
+        for table in _tables(session, addresses, endpoint):
+            try:
+                rows = look(session, table, long_work_table(table).list())
+            except NotLookedAtError as error:
+                complain(f"{table} is not looked at: {error.reason}")
+                continue
+            found += [(table.table.rpartition(".")[0], row) for row in rows]
+    if as_json:
+        show_json([{"endpoint": name, **row._asdict()} for name, row in found])
+    elif found:
+        show_table(HEAD, [_cells(name, row) for name, row in found])
+    if not found:
+        complain("no handler that takes long is running")
+        raise typer.Exit(1)
+
+
+@app.command()
+def cancel(
+    message_id: Annotated[str, typer.Argument(metavar="ID", help="The message, as `list` shows it.")],
+    *,
+    why: Annotated[
+        str, typer.Option("--why", help="The reason, for those who find it in the error queue.")
+    ] = "",
+    endpoint: Endpoint = None,
+    schema: Schema = None,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """End a handler that takes long, within two seconds: its message moves to the error queue with who and why.
+
+    A `def` handler ends when it uses its context next. Exit code 1: there is none of this id.
+    """
+    addresses, cancelled = addresses_in(database, schema), 0
+    with open_database(database).session() as session:
+        cancelling = Cancelling(person_here(session, addresses), why or "no reason was given")
+        for table in _tables(session, addresses, endpoint):
+            with noting(session, addresses, "cancel running work", table, message_id) as note:
+                count = session.run(long_work_table(table).cancel(message_id, cancelling))
+                note(count)
+            cancelled += count
+    if not cancelled:
+        complain(f"no handler that takes long is running for message {message_id}")
+        raise typer.Exit(1)
+    say(f"Cancelled the work of message {message_id}.")
+
+
+def _tables(session: Session, addresses: Addresses, endpoint: str | None) -> list[QueueAddress]:
+    """Return an endpoint's table, or those of all endpoints; strangers' are told of."""
+    if endpoint is not None:
+        addresses.validate_endpoint_name(endpoint)
+        return [long_work_address(endpoint, addresses)]
+    catalog = catalog_of(addresses)
+    asked = catalog.find_tables(COLUMNS)
+    found = sort_out(session, catalog, [] if asked is None else session.run(asked))
+    for table, reason in found.left_out.items():
+        complain(f"{table} is not looked at: {reason}")
+    return found.tables
+
+
+def _cells(endpoint: str, row: Progress) -> tuple[object, ...]:
+    since = "" if row.since is None else duration(datetime.now(UTC) - row.since)
+    progress = "" if row.fraction is None else f"{row.fraction:.0%} {row.note or ''}".strip()
+    kind = row.types.partition(";")[0]
+    return (
+        endpoint,
+        row.message_id,
+        kind,
+        row.process or "",
+        since,
+        row.failures,
+        progress,
+        row.cancelled_by or "",
+    )

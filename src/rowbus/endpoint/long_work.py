@@ -1,0 +1,408 @@
+"""Handlers that take long: their messages leave the queue for a table, and each process holds what it runs by a lease.
+
+Invariants: no transaction is open while such a handler runs, but for those that it opens; what is committed for a
+message, of a step or at its end, is committed under its epoch; a process that dies, hangs or is cut off loses its
+leases, and another takes the messages with one more attempt counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import uuid
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
+
+from rowbus.endpoint.long_context import LongDelivery, Outside
+from rowbus.endpoint.pipeline import identify
+from rowbus.errors import (
+    HandlerError,
+    HandlingInterruptedError,
+    LeaseLostError,
+    RowbusError,
+    StorageError,
+    UnknownMessageTypeError,
+    Unrecoverable,
+)
+from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
+from rowbus.messages.message import MessageRow
+from rowbus.running.critical import ReportedBreaker
+from rowbus.running.scope import Scope, current_scope, out_of_scope
+from rowbus.running.service import Service
+from rowbus.running.waiting import finish
+from rowbus.transport.long_work.table import Work, long_work_table
+from rowbus.transport.queues.destination_rule import Destinations, destination_rule
+from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery, make_calls
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+    from typing import Any, TypeVar
+
+    from rowbus.database.sessions import Database, ReceiveSession, SessionPool
+    from rowbus.database.statements import Statement
+    from rowbus.endpoint.parts import Parts
+    from rowbus.endpoint.pipeline import Pipeline
+    from rowbus.endpoint.steps.duplicates import DuplicateFilter
+    from rowbus.messages.dispatch import Leaving
+    from rowbus.transport.deduplication.table import InboxTable
+    from rowbus.transport.long_work.table import Cancelling
+    from rowbus.transport.receiving.delivery import OnError, OnMessage
+    from rowbus.transport.receiving.dispatcher import Dispatcher
+
+    T = TypeVar("T")
+
+logger = logging.getLogger("rowbus.endpoint")
+
+SESSIONS: Final = 10  # connections, at most, for the transactions of handlers that take long
+PERIOD: Final = 1.0  # seconds between two looks: for leases to renew, for work to take or to cancel
+
+
+class WorkCancelledError(Unrecoverable):
+    """Somebody ended a handler that takes long."""
+
+
+class InHand:
+    """A message that this process has taken, while its handler runs."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.is_lost = self.is_finished = self.is_judged = False
+        self.cancelling: Cancelling | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+class LongWork(Service):
+    """Runs the handlers of an endpoint that take long, from `start` to `stop`. For one event loop."""
+
+    def __init__(
+        self,
+        database: Database,
+        pool: SessionPool,
+        parts: Parts,
+        pipeline: Pipeline,
+        dispatcher: Dispatcher,
+        *,
+        inbox: InboxTable | None,
+    ) -> None:
+        """Take messages from the endpoint's table; `handle` says how they are handled. No I/O."""
+        address = parts.long_work
+        assert address is not None  # noqa: S101 - made for endpoints that have one
+        outages = ReportedBreaker(
+            "Running work", f"Could not look after running work of {address}", logger, parts.alarm
+        )
+        super().__init__(f"rowbus {address} service", outages)
+        self._table = long_work_table(address)
+        self._database = database
+        self._pool = pool
+        self._parts = parts
+        self._pipeline = pipeline
+        self._dispatcher = dispatcher
+        self._inbox = inbox
+        self._lease = parts.settings.long_lease
+        self._process = f"{parts.identity.machine}/{os.getpid()}"
+        self._in_hand: dict[str, InHand] = {}
+        self._woken = asyncio.Event()
+        self._is_draining = self._is_cut_off = False
+        self._idle: list[ReceiveSession] = []
+        self._free = asyncio.Semaphore(SESSIONS)
+        self._loop = asyncio.get_running_loop()
+        self._handle: OnMessage
+        self._on_error: OnError
+
+    def handle(self, process: OnMessage, on_error: OnError) -> None:
+        """Have messages handled so, outside of transactions, and failures judged so."""
+        self._handle, self._on_error = process, on_error
+
+    # --- from the queue to the table
+
+    def around(self, proceed: OnMessage, duplicates: DuplicateFilter | None) -> OnMessage:
+        """Return what processes a received message: one whose handler takes long moves to the table."""
+        move = self._move if duplicates is None else duplicates.around(self._move)
+
+        async def process(delivery: Delivery) -> None:
+            await (move if self._is_long(delivery) else proceed)(delivery)
+
+        return process
+
+    def _is_long(self, delivery: Delivery) -> bool:
+        identify(delivery)
+        try:
+            handlers = self._pipeline.plan(delivery)
+        except UnknownMessageTypeError:  # which its processing raises too
+            return False
+        long = [handler.name for handler in handlers if handler.is_long]
+        if long and len(long) < len(handlers):
+            raise HandlerError(f"{long[0]} takes long, so it must be the only handler of its messages.")
+        return bool(long)
+
+    async def _move(self, delivery: Delivery) -> None:
+        queue, headers = delivery.receive_address.canonical, encode_copied_headers(delivery.headers)
+        await delivery.run(self._table.put(Work(str(uuid.uuid4()), queue, headers, delivery.body, 0, 0)))
+        delivery.call_afterwards(partial(self._loop.call_soon_threadsafe, self._woken.set))
+
+    # --- what this process holds
+
+    async def work(self) -> None:
+        """Renew the leases, take what nobody holds, and sleep until there may be more."""
+        self._woken.clear()
+        held = list(self._in_hand.values())
+        async with self._pool.session() as session:
+            if held:
+                self._note(
+                    held, await session.run(self._table.renew([one.work for one in held], self._lease))
+                )
+            room = 0 if self._is_draining else self._parts.settings.long_concurrency - len(self._in_hand)
+            if room > 0:
+                for work in await session.run(self._table.take(room, self._process, self._lease)):
+                    self._take(work)
+        self._outages.succeeded()
+        if not self._stopping.is_set():
+            await _wait_for(self._woken, min(PERIOD, self._lease.total_seconds() / 5))
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """Take no more, wait for handlers, and hand back what is not done after `timeout` seconds."""
+        self._is_draining = True
+        tasks = [one.task for one in self._in_hand.values() if one.task is not None]
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=timeout)
+        finally:
+            self._is_cut_off = True
+            await finish(tasks, 0) if tasks else None
+            self._woken.set()
+            await super().stop(0 if timeout is not None else None)
+
+    async def release(self) -> None:
+        """Close the sessions of handlers' transactions that nobody uses."""
+        while self._idle:
+            await self._idle.pop().close()
+
+    def _take(self, work: Work) -> None:
+        hand = self._in_hand[work.id] = InHand(work)
+        begin = partial(asyncio.create_task, self._run_one(hand), name=f"{self._name} {work.id}")
+        hand.task = out_of_scope(begin)
+
+    def _note(self, held: Sequence[InHand], still: dict[str, Cancelling | None]) -> None:
+        """Cancel what another process has taken, and what somebody cancels."""
+        for hand in held:
+            hand.is_lost = hand.is_lost or (hand.work.id not in still and not hand.is_finished)
+            asked = still.get(hand.work.id)
+            is_news = asked is not None and hand.cancelling is None
+            hand.cancelling = hand.cancelling or asked
+            if (hand.is_lost or is_news) and hand.task is not None:
+                hand.task.cancel()
+
+    async def _run_one(self, hand: InHand) -> None:
+        try:
+            await self._attempt_until_done(hand)
+        except asyncio.CancelledError:
+            if not hand.is_finished:
+                await self._pool_run(self._table.release([hand.work]))
+            raise
+        except BaseException as error:  # noqa: BLE001 - its lease ends, and another process takes it
+            self._parts.on_critical_error(f"Could not run the work of message {hand.work.id}", error)
+        finally:
+            self._in_hand.pop(hand.work.id, None)
+            self._woken.set()
+
+    async def _attempt_until_done(self, hand: InHand) -> None:
+        items: dict[str, object] = {}
+        error: BaseException | None = _lost_process(hand.work) if hand.work.is_lost else None
+        while True:
+            if error is None:
+                delivery = self._delivery(hand, {})
+                error = await self._call(hand, delivery)
+                items = delivery.items
+            if hand.is_lost:
+                logger.warning(
+                    "Another process has message %s by now: what it did here is undone", hand.work.id
+                )
+                return
+            if hand.is_finished or error is None:
+                return
+            if hand.cancelling is not None:
+                error, hand.is_judged = _cancelled(hand.cancelling), True
+            if await self._surely(hand, partial(self._recover, hand, error, items)):
+                return
+            error = None
+
+    async def _call(self, hand: InHand, delivery: LongDelivery) -> BaseException | None:
+        """Call the handlers, and end the work; return what went wrong."""
+
+        async def handle() -> None:
+            await self._handle(delivery)
+
+        error = await Scope().call(handle(), lambda: self._is_cut_off)
+        return error if error is not None or hand.is_finished else await self._finish(hand, delivery)
+
+    async def _finish(self, hand: InHand, delivery: LongDelivery) -> BaseException | None:
+        """End the work: what it sends leaves with its row. Return what is wrong with that."""
+        try:
+            await self._surely(hand, partial(self._end, hand, delivery.sends))
+        except RowbusError as error:
+            return await self._dispatcher.explained(error)
+        await make_calls(delivery.afterwards)
+        return None
+
+    async def _recover(self, hand: InHand, error: BaseException, items: dict[str, object]) -> bool:
+        """Ask the policy, and do what it says; false: try again."""
+        judged, answers = self._delivery(hand, items), list[ErrorResult]()
+
+        async def ask() -> None:
+            answers.append(await self._on_error(FailedDelivery(judged, error, hand.work.failures + 1)))
+
+        failed = await Scope().call(ask(), lambda: self._is_cut_off)
+        if failed is not None:
+            self._parts.on_critical_error(
+                f"Failed to execute recoverability policy for {hand.work.id}", failed
+            )
+            await asyncio.sleep(PERIOD)
+        elif answers == [ErrorResult.HANDLED]:
+            message_id = judged.headers.get(Header.MESSAGE_ID) or hand.work.id
+            again = () if self._inbox is None else (self._inbox.take_back(message_id),)
+            await self._end(hand, judged.sends, again)
+            return True
+        hand.is_lost = not await self._pool_run(self._table.fail(hand.work))
+        hand.work = hand.work._replace(failures=hand.work.failures + 1)
+        return hand.is_lost
+
+    async def _surely(self, hand: InHand, act: Callable[[], Awaitable[T]]) -> T:
+        """Do something in the database, through its outages, for as long as the message is this process's."""
+        while True:
+            try:
+                return await act()
+            except StorageError as error:
+                if not error.transient or hand.is_lost:
+                    raise
+                logger.warning("The work of message %s waits for the database: %s", hand.work.id, error)
+                await asyncio.sleep(PERIOD)
+
+    # --- transactions
+
+    async def _end(
+        self, hand: InHand, leaving: Sequence[Leaving], also: Sequence[Statement[object]] = ()
+    ) -> None:
+        async with self._holding(hand) as session:
+            await self._commit(hand, session, leaving, also, is_end=True)
+
+    async def _commit(
+        self,
+        hand: InHand,
+        session: ReceiveSession,
+        leaving: Sequence[Leaving],
+        also: Sequence[Statement[object]] = (),
+        *,
+        is_end: bool,
+    ) -> None:
+        last: Statement[Any] = (
+            self._table.remove(hand.work) if is_end else self._table.hold(hand.work, self._lease)
+        )
+        await self._dispatcher.secure(session, leaving)
+        await session.commit([*self._dispatcher.statements(leaving), *also, last])
+        hand.is_finished = hand.is_finished or is_end
+
+    @asynccontextmanager
+    async def _holding(self, hand: InHand) -> AsyncGenerator[ReceiveSession]:
+        """Begin a transaction that holds the message's row; roll it back unless it was committed."""
+        if hand.cancelling is not None and not hand.is_judged:
+            raise _cancelled(hand.cancelling)
+        if hand.is_lost or hand.is_finished:
+            raise _lost(hand)
+        async with self._free:
+            session = self._idle.pop() if self._idle else await self._database.connect_receiver()
+            try:
+                if not await session.begin(self._table.hold(hand.work, self._lease)):
+                    hand.is_lost = True
+                    raise _lost(hand)
+                session.committed = False
+                yield session
+            finally:
+                if not session.committed:
+                    await session.rollback()
+                session.admit(Scope())
+                if session.closed or session.is_stained or self._stopping.is_set():
+                    await session.close()
+                else:
+                    self._idle.append(session)
+
+    @asynccontextmanager
+    async def _step(self, hand: InHand, delivery: LongDelivery, is_end: bool) -> AsyncGenerator[Delivery]:  # noqa: FBT001 - of one caller
+        """Give a delivery in a transaction, for a handler's own block; commit it at the end."""
+        async with self._holding(hand) as session:
+            scope = current_scope()
+            if scope is not None:
+                session.admit(scope)
+            session.start_attempt()
+            step = Delivery(
+                _row(hand.work),
+                delivery.headers,
+                delivery.receive_address,
+                session,
+                self._dispatcher,
+                {},
+                destinations=self._destinations(delivery),
+            )
+            yield step
+            session.ensure_usable()
+            await self._commit(
+                hand, session, [*step.sends, *(delivery.sends if is_end else ())], is_end=is_end
+            )
+        await make_calls((*step.afterwards, *(delivery.afterwards if is_end else ())))
+
+    async def _note_progress(self, hand: InHand, fraction: float, note: str) -> None:
+        if hand.cancelling is not None:
+            raise _cancelled(hand.cancelling)
+        if not await self._pool_run(self._table.progress(hand.work, fraction, note)):
+            hand.is_lost = True
+            raise _lost(hand)
+
+    async def _pool_run(self, statement: Statement[T]) -> T:
+        async with self._pool.session() as session:
+            return await session.run(statement)
+
+    def _delivery(self, hand: InHand, items: dict[str, object]) -> LongDelivery:
+        address = self._parts.address.neighbour(hand.work.queue)
+        outside = cast("ReceiveSession", Outside(self._pool))
+        row, headers = _row(hand.work), decode_headers(hand.work.headers)
+        delivery = LongDelivery(row, headers, address, outside, self._dispatcher, dict(items))
+        delivery.step = partial(self._step, hand, delivery)
+        delivery.note_progress = partial(self._note_progress, hand)
+        return delivery
+
+    def _destinations(self, delivery: Delivery) -> Destinations:
+        address = delivery.receive_address
+        rule = destination_rule(self._parts.settings.allowed_destinations, address)
+        return Destinations(rule, address, doubtful=self._dispatcher.doubtful)
+
+
+def _row(work: Work) -> MessageRow:
+    return MessageRow(work.id, None, work.headers, work.body, 0)
+
+
+def _lost(hand: InHand) -> LeaseLostError:
+    return LeaseLostError(
+        f"The work of message {hand.work.id} is over, or another process has it: nothing of this is committed.",
+        queue=hand.work.queue,
+        claim=hand.work.epoch,
+    )
+
+
+def _cancelled(cancelling: Cancelling) -> WorkCancelledError:
+    return WorkCancelledError(f"Cancelled by {cancelling.by}: {cancelling.why}")
+
+
+def _lost_process(work: Work) -> HandlingInterruptedError:
+    said = "its process died, hung, or was cut off from the database for longer than its lease"
+    return HandlingInterruptedError(
+        f"The handler of message {work.id} was lost: {said}.", times=work.failures + 1, said=said
+    )
+
+
+async def _wait_for(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass

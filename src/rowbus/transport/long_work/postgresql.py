@@ -1,0 +1,100 @@
+"""The table of an endpoint's running work on PostgreSQL.
+
+Invariant: what a process does to a row it does under the row's epoch.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from rowbus.database.statements import Statement, no_rows
+from rowbus.transport.long_work import table
+from rowbus.transport.long_work.table import Cancelling, Progress, Work
+from rowbus.transport.queues.records.postgresql import RecordTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import timedelta
+
+    from rowbus.database.statements import Rows
+    from rowbus.messages.address import QueueAddress
+
+
+class LongWorkTable(table.LongWorkTable, RecordTable):
+    """Statements on one endpoint's table."""
+
+    def __init__(self, address: QueueAddress) -> None:
+        """Bind the SQL files to the table. No I/O."""
+        super().__init__(address)
+        self._put = self._load("put", "Failed to move a message to", prepare=True)
+        self._take = self._load("take", "Failed to take work from", prepare=True)
+        self._renew = self._load("renew", "Failed to renew leases in", prepare=True)
+        self._hold = self._load("hold", "Failed to hold work in", prepare=True)
+        self._remove = self._load("remove", "Failed to end work in", prepare=True)
+
+    def put(self, work: Work) -> Statement[None]:
+        """Put a message here; see the base."""
+        parameters = {"id": work.id, "queue": work.queue, "headers": work.headers, "body": work.body}
+        return Statement(self._put, parameters, no_rows)
+
+    def take(self, count: int, process: str, lease: timedelta) -> Statement[list[Work]]:
+        """Take rows; see the base."""
+        return Statement(self._take, {"count": count, "process": process, "lease": lease}, _taken)
+
+    def renew(self, work: Sequence[Work], lease: timedelta) -> Statement[dict[str, Cancelling | None]]:
+        """Hold rows for longer; see the base."""
+        return Statement(self._renew, {**_keys(work), "lease": lease}, _renewed)
+
+    def hold(self, work: Work, lease: timedelta) -> Statement[bool]:
+        """Hold and lock a row; see the base."""
+        return Statement(self._hold, {**_key(work), "lease": lease}, self._is_own)
+
+    def fail(self, work: Work) -> Statement[bool]:
+        """Count a failed attempt; see the base."""
+        return Statement(self._load("fail", "Failed to count a failure in"), _key(work), self._is_own)
+
+    def release(self, work: Sequence[Work]) -> Statement[None]:
+        """Let go of rows; see the base."""
+        return Statement(self._load("release", "Failed to hand work back in"), _keys(work), no_rows)
+
+    def remove(self, work: Work) -> Statement[None]:
+        """Delete a row; see the base."""
+        return Statement(self._remove, {"id": work.id}, no_rows)
+
+    def progress(self, work: Work, fraction: float, note: str) -> Statement[bool]:
+        """Note how far work is; see the base."""
+        query = self._load("progress", "Failed to note progress in")
+        return Statement(query, {**_key(work), "fraction": fraction, "note": note}, self._is_own)
+
+    def list(self) -> Statement[list[Progress]]:
+        """Return running work; see the base."""
+        return Statement(self._load("list", "Failed to look for running work in"), {}, _listed)
+
+    def cancel(self, message_id: str, cancelling: Cancelling) -> Statement[int]:
+        """Ask for an end; see the base."""
+        parameters = {"message_id": message_id, "by": cancelling.by, "why": cancelling.why}
+        return Statement(self._load("cancel", "Failed to cancel work in"), parameters, self._counted)
+
+    def _is_own(self, rows: Rows, count: int) -> bool:
+        return self._counted(rows, count) > 0
+
+
+def _key(work: Work) -> Mapping[str, object]:
+    return {"id": work.id, "epoch": work.epoch}
+
+
+def _keys(work: Sequence[Work]) -> Mapping[str, object]:
+    return {"ids": [each.id for each in work], "epochs": [each.epoch for each in work]}
+
+
+def _taken(rows: Rows, _count: int) -> list[Work]:
+    return [Work(str(row[0]), *row[1:7]) for row in sorted(rows, key=itemgetter(7))]
+
+
+def _renewed(rows: Rows, _count: int) -> dict[str, Cancelling | None]:
+    return {str(key): None if by is None else Cancelling(by, why or "") for key, by, why in rows}
+
+
+def _listed(rows: Rows, _count: int) -> list[Progress]:
+    return [Progress(*row) for row in rows]

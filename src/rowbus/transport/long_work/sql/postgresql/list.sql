@@ -1,0 +1,14 @@
+-- List an endpoint's running work, the oldest first.
+-- Locks nothing; returns a row each: message id, types, process (null: it waits for one), since when, failures,
+-- progress from 0 to 1, note, and who has cancelled it.
+select
+    coalesce(known.headers::jsonb ->> 'NServiceBus.MessageId', known.id::text) as message_id,
+    coalesce(known.headers::jsonb ->> 'NServiceBus.EnclosedMessageTypes', '') as types,
+    case when known.lease > clock_timestamp() then known.process end as process,
+    known.since,
+    known.failures,
+    known.progress,
+    known.note,
+    known.cancelled_by
+from :"schema".:"running" as known
+order by known.seq

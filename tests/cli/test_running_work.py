@@ -1,0 +1,77 @@
+"""`rowbus running`: handlers that take long are listed, and ended."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.long_work.table import COLUMNS, long_work_table
+from tests.fixtures.command_line import Ask, CommandLine
+
+pytestmark = pytest.mark.one_version
+
+PROGRAM = """
+import asyncio
+import rowbus
+
+sales = rowbus.Endpoint("Sales", settings=rowbus.EndpointSettings(long_lease=rowbus_lease))
+
+@sales.handler("Shop.Report", long=True)
+async def report(message: dict, context: rowbus.LongContext):
+    await context.progress(0.4, "page 12 of 30")
+    print("reporting", flush=True)
+    await asyncio.Event().wait()
+""".replace("rowbus_lease", "__import__('datetime').timedelta(seconds=2)")
+
+
+def test_a_table_of_running_work_is_found_by_its_columns() -> None:
+    created = "".join(
+        statement.query.text
+        for statement in long_work_table(QueueAddress("public", "Sales.Running")).create()
+    )
+    assert [column for column in COLUMNS if f"\n    {column} " not in created] == []
+    assert created.count(",\n    ") + 1 == len(COLUMNS)
+
+
+def test_running_work_is_listed_cancelled_and_taken_over_from_a_process_that_was_killed(
+    rowbus: CommandLine, ask: Ask
+) -> None:
+    (rowbus.folder / "shop.py").write_text(PROGRAM)
+    rowbus("schema", "install", "shop:sales")
+    nothing = rowbus("running", "list")
+    first = rowbus.start("run", "shop:sales")
+    rowbus("queue", "send", "Sales", "{}", "--type", "Shop.Report")
+    first.wait_for("reporting")
+    table = rowbus("running", "list").stdout.splitlines()
+    (found,) = json.loads(rowbus("running", "list", "--endpoint", "Sales", "--json").stdout)
+    first.tell(signal.SIGKILL)
+    first.wait()
+    second = rowbus.start("run", "shop:sales")
+    second.wait_for("reporting")
+    (again,) = json.loads(rowbus("running", "list", "--json").stdout)
+    cancelled = rowbus("running", "cancel", found["message_id"], "--why", "a typo")
+    missing = rowbus("running", "cancel", "none")
+    second.wait_for("Moving message")
+    second.tell(signal.SIGTERM)
+    second.wait()
+
+    assert (nothing.returncode, nothing.stderr) == (1, "rowbus: no handler that takes long is running\n")
+    assert table[0].split()[:4] == ["endpoint", "message", "type", "process"]
+    assert "40% page 12 of 30" in table[1]
+    assert (found["endpoint"], found["types"], found["fraction"]) == ("Sales", "Shop.Report", 0.4)
+    assert again["failures"] == 1
+    assert again["process"] != found["process"]
+    assert cancelled.stdout == f"Cancelled the work of message {found['message_id']}.\n"
+    assert (missing.returncode, missing.stderr) == (
+        1,
+        "rowbus: no handler that takes long is running for message none\n",
+    )
+    ((text,),) = ask("select headers::json ->> 'NServiceBus.ExceptionInfo.Message' from error")
+    assert text.startswith("Cancelled by ")
+    assert text.endswith(": a typo")
+    assert ask("select action, subject from \"Rowbus.Operations\" where action like 'cancel%'") == [
+        ("cancel running work", found["message_id"])
+    ]
