@@ -91,8 +91,7 @@ def host_digits(host_id: str) -> str:
 
 def check_time_limit(limit: timedelta | None) -> None:
     """Raise ConfigurationError for what is no time limit of a handler."""
-    given: object = limit
-    if given is not None and not (isinstance(given, timedelta) and given > timedelta()):
+    if limit is not None and not (type(limit) is timedelta and limit > timedelta()):
         raise ConfigurationError(f"time_limit is {limit!r}; give a timedelta longer than nothing, or None.")
 
 
@@ -158,16 +157,14 @@ class EndpointSettings:
     its own. Defaults to False."""
 
     time_limit: timedelta | None = None
-    """How long one call of a handler may take that has no limit of its own; None for any time. An `async def` is then
-    cancelled, and closed if it goes on for another second; the thread of a `def` is left to itself. The connection of
-    what does not end is given up, its message is rolled back, and the failure counts. Defaults to None."""
+    """How long a call of a handler may take that has no limit of its own; None for any time. An `async def` is cancelled
+    then, a `def`'s thread left to itself; the failure counts. Defaults to None."""
 
     long_concurrency: int = 100
     """How many handlers that take long (`handler(long=True)`) a process runs at a time. Defaults to 100."""
 
     long_lease: timedelta = timedelta(seconds=15)
-    """After how long a process that died, hangs or is cut off has lost the messages of such handlers to others.
-    Defaults to 15 s."""
+    """After how long who died, hangs or is cut off has lost the messages of such handlers. Defaults to 15 s."""
 
     deduplicate_for: timedelta | None = None
     """How long the ids of processed messages are remembered, so that a message that comes again is consumed without its
@@ -255,10 +252,9 @@ class EndpointSettings:
         check_allowed(self.allowed_destinations)
 
     def _check_long(self) -> None:
-        if self.long_concurrency < 1:
-            raise ConfigurationError(f"long_concurrency is {self.long_concurrency}; it must be at least 1.")
-        if self.long_lease < timedelta(seconds=1):
-            raise ConfigurationError(f"long_lease is {self.long_lease}; it must be at least 1 s.")
+        for name, least in (("long_concurrency", 1), ("long_lease", timedelta(seconds=1))):
+            if getattr(self, name) < least:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least {least}.")
 
     def _check_host(self) -> None:
         if self.host_id is not None:

@@ -18,6 +18,7 @@ from rowbus.endpoint.installation import install_only
 from rowbus.endpoint.limits import RateLimits
 from rowbus.endpoint.parts import Parts
 from rowbus.endpoint.provision import Provision
+from rowbus.endpoint.recovery import default_policy, require_policy, require_possible
 from rowbus.endpoint.recurring_message import RecurringMessage, recurring_message
 from rowbus.endpoint.routes import Routes
 from rowbus.endpoint.running import RunningEndpoint, make_sender
@@ -32,7 +33,6 @@ from rowbus.messages.mutators import Mutator, bound_mutators, checked_mutator
 from rowbus.platform.checks import made_check
 from rowbus.platform.plug_ins import check_platform, platform_queues
 from rowbus.running.critical import callback_of
-from rowbus.running.functions import check_function
 from rowbus.running.signals import Serving
 from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode, check_time_limit
 from rowbus.transport.queues.destination_rule import destination_rule
@@ -112,8 +112,8 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self._components: list[Component] = []
         self.database = database
         mode, can_delay = self.settings.transaction_mode, delayed_delivery is not None
-        self._policy = _require_policy(recoverability or _default_policy(mode, can_delay=can_delay))
-        _require_possible(self._policy, mode, can_delay=can_delay)
+        self._policy = require_policy(recoverability or default_policy(mode, can_delay=can_delay))
+        require_possible(self._policy, mode, can_delay=can_delay)
         self._on_critical_error = callback_of(on_critical_error, logger)
         self._handlers = Handlers(Serializers(serializers), self.settings.time_limit)
         self._routes = Routes()
@@ -165,7 +165,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             if not isinstance(retries, Retries):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
                 raise ConfigurationError(f"retries is {retries!r}; give rowbus.Retries(…).")
             can_delay = self.delayed_delivery is not None
-            _require_possible(retries, self.settings.transaction_mode, can_delay=can_delay)
+            require_possible(retries, self.settings.transaction_mode, can_delay=can_delay)
         if len(given) == 1 and callable(given[0]):
             self._handlers.add(given[0])
             return given[0]
@@ -475,32 +475,3 @@ def _settings(given: EndpointSettings | None) -> EndpointSettings:
     if given is not None and not isinstance(given, EndpointSettings):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
         raise ConfigurationError(f"settings is {given!r}; give rowbus.EndpointSettings(…).")
     return given or EndpointSettings()
-
-
-def _default_policy(mode: TransactionMode, *, can_delay: bool) -> Recoverability:
-    """Return the default policy without what the endpoint cannot do."""
-    is_none = mode is TransactionMode.NONE
-    return Recoverability(immediate=0 if is_none else 5, delayed=3 if can_delay and not is_none else 0)
-
-
-def _require_policy(given: Recoverability) -> Recoverability:
-    """Refuse what is no policy."""
-    if not isinstance(given, Recoverability):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
-        raise ConfigurationError(
-            f"recoverability is {given!r}; give rowbus.Recoverability(…), or a class derived from it."
-        )
-    check_function(given.decide, "The policy's method", "attempt")
-    return given
-
-
-def _require_possible(asked: Recoverability | Retries, mode: TransactionMode, *, can_delay: bool) -> None:
-    """Refuse retries that the endpoint cannot give."""
-    name = "Retries" if isinstance(asked, Retries) else "Recoverability"
-    if mode is TransactionMode.NONE and (asked.immediate > 0 or asked.delayed > 0):
-        raise ConfigurationError(
-            f"Mode NONE cannot retry, the message is gone: use {name}(immediate=0, delayed=0)."
-        )
-    if asked.delayed > 0 and not can_delay:
-        raise ConfigurationError(
-            f"Without delayed delivery there are no delayed retries: use {name}(delayed=0, …)."
-        )

@@ -1,4 +1,4 @@
-"""Carries out what the recoverability policy decides about failed messages.
+"""Carries out what the recoverability policy decides about failed messages; refuses policies that cannot be.
 
 Invariant: the policy decides, this only acts; the copy in the error queue leaves with the transaction that consumes
 the original, so the message is in exactly one place.
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from rowbus.endpoint.pipeline import FAILURE_DATA, HANDLER_RETRIES, is_being_cancelled, subject_of
-from rowbus.errors import MalformedHeadersError, QueueNotFoundError
+from rowbus.errors import ConfigurationError, MalformedHeadersError, QueueNotFoundError
 from rowbus.errors.exception_facts import exc_info_of
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header, decode_headers
@@ -19,6 +19,7 @@ from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.mutators import changed_copy
 from rowbus.messages.timestamps import format_time_span, format_timestamp
 from rowbus.messages.tracing import with_new_trace
+from rowbus.running.functions import check_function
 from rowbus.running.handling import concerning
 from rowbus.settings import TransactionMode
 from rowbus.transport.receiving.delivery import ErrorResult
@@ -28,6 +29,8 @@ from rowbus.transport.recoverability.policy import (
     FailedAttempt,
     ImmediateRetry,
     MoveToErrorQueue,
+    Recoverability,
+    Retries,
     retry_headers,
 )
 
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from rowbus.messages.message import MessageRow
     from rowbus.messages.mutators import Mutator
     from rowbus.transport.receiving.delivery import FailedDelivery
-    from rowbus.transport.recoverability.policy import Recoverability, Retries, Verdict
+    from rowbus.transport.recoverability.policy import Verdict
 
 logger = logging.getLogger("rowbus.recoverability")
 
@@ -211,3 +214,32 @@ def _failure_data(failed: FailedDelivery) -> dict[str, str]:
     if isinstance(noted, dict):
         data |= noted
     return {**data, "Pipeline canceled": str(is_being_cancelled())}
+
+
+def default_policy(mode: TransactionMode, *, can_delay: bool) -> Recoverability:
+    """Return the default policy without what the endpoint cannot do."""
+    is_none = mode is TransactionMode.NONE
+    return Recoverability(immediate=0 if is_none else 5, delayed=3 if can_delay and not is_none else 0)
+
+
+def require_policy(given: Recoverability) -> Recoverability:
+    """Refuse what is no policy."""
+    if not isinstance(given, Recoverability):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
+        raise ConfigurationError(
+            f"recoverability is {given!r}; give rowbus.Recoverability(…), or a class derived from it."
+        )
+    check_function(given.decide, "The policy's method", "attempt")
+    return given
+
+
+def require_possible(asked: Recoverability | Retries, mode: TransactionMode, *, can_delay: bool) -> None:
+    """Refuse retries that the endpoint cannot give."""
+    name = "Retries" if isinstance(asked, Retries) else "Recoverability"
+    if mode is TransactionMode.NONE and (asked.immediate > 0 or asked.delayed > 0):
+        raise ConfigurationError(
+            f"Mode NONE cannot retry, the message is gone: use {name}(immediate=0, delayed=0)."
+        )
+    if asked.delayed > 0 and not can_delay:
+        raise ConfigurationError(
+            f"Without delayed delivery there are no delayed retries: use {name}(delayed=0, …)."
+        )
