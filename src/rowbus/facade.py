@@ -15,6 +15,7 @@ from rowbus.errors import (
     ConnectionLostError,
     ConsumerBusyError,
     ConsumerNotFoundError,
+    CriticalError,
     DataLossError,
     HandlerError,
     HandlingInterruptedError,
@@ -83,12 +84,14 @@ from rowbus.transport.delayed_store.stores import PostgresDelayedMessageStore, S
 from rowbus.transport.limits.rate import RateLimit
 from rowbus.transport.migrations import endpoint_sql, grant_sql, queue_sql
 from rowbus.transport.recoverability.policy import (
+    Decision,
     DelayedRetry,
     Discard,
     FailedAttempt,
     ImmediateRetry,
     MoveToErrorQueue,
     Recoverability,
+    Throttling,
 )
 from rowbus.transport.requests.client import AsyncRequestClient, RequestClient
 
@@ -178,12 +181,15 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "event",
     "message",
     # what becomes of failures
+    "CriticalError",
+    "Decision",
     "DelayedRetry",
     "Discard",
     "FailedAttempt",
     "ImmediateRetry",
     "MoveToErrorQueue",
     "Recoverability",
+    "Throttling",
     "Unrecoverable",
     # errors
     "BatchError",
