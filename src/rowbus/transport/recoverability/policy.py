@@ -127,7 +127,7 @@ class Decision(NamedTuple):
 
 
 class Throttling(NamedTuple):
-    """That an endpoint begins, or ceases, to process its messages one at a time, because message after message failed."""
+    """That an endpoint begins, or ceases, to process its messages one at a time: message after message failed."""
 
     is_active: bool
 
