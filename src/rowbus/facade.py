@@ -16,6 +16,7 @@ from rowbus.errors import (
     ConnectionLostError,
     ConsumerBusyError,
     ConsumerNotFoundError,
+    CriticalError,
     DataLossError,
     HandlerError,
     HandlingInterruptedError,
@@ -86,6 +87,7 @@ from rowbus.transport.limits.rate import RateLimit
 from rowbus.transport.migrations import endpoint_sql, grant_sql, queue_sql
 from rowbus.transport.recoverability.backoff import exponential
 from rowbus.transport.recoverability.policy import (
+    Decision,
     DelayedRetry,
     Discard,
     FailedAttempt,
@@ -93,6 +95,7 @@ from rowbus.transport.recoverability.policy import (
     MoveToErrorQueue,
     Recoverability,
     Retries,
+    Throttling,
 )
 from rowbus.transport.requests.client import AsyncRequestClient, RequestClient
 
@@ -184,6 +187,8 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "event",
     "message",
     # what becomes of failures
+    "CriticalError",
+    "Decision",
     "DelayedRetry",
     "Discard",
     "FailedAttempt",
@@ -192,6 +197,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "Recoverability",
     "Retries",
     "exponential",
+    "Throttling",
     "Unrecoverable",
     # errors
     "BatchError",

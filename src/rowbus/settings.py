@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from rowbus.errors import ConfigurationError
@@ -172,11 +172,11 @@ class EndpointSettings:
     NServiceBus's outbox; mode NONE cannot do it. Defaults to None."""
 
     concurrency: int = 0
-    """How many messages (or batches) are processed at a time; 0 means the number of processors, at least 2.
-    Defaults to 0."""
+    """How many messages or batches are processed at a time. Defaults to 0: the number of processors, at least 2."""
 
-    batch_size: int = 1
-    """How many messages one transaction may receive, process and commit. Defaults to 1."""
+    batch_size: int | Literal["auto"] = 1
+    """How many messages one transaction may receive, process and commit; "auto": one at rest and after a failure, up to
+    100 while messages wait and their handlers take some 10 ms together. Defaults to 1."""
 
     allowed_destinations: Allowed = AllowedDestinations.SAME_SCHEMA
     """Where messages go whose destination a sender named: replies, acknowledgements of ServiceControl's retries, due
@@ -296,8 +296,9 @@ class EndpointSettings:
             ("max_message_size", 1),
             ("purge_expired_batch_size", 1),
         ):
-            if getattr(self, name) < least:
-                raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least {least}.")
+            given = getattr(self, name)
+            if given != "auto" and given < least:
+                raise ConfigurationError(f"{name} is {given}; it must be at least {least}.")
         for name in ("max_records_to_peek", "throttle_after_failures"):
             given = getattr(self, name)
             if given is not None and given < 1:

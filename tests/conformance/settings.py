@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from rowbus.platform.connection import Platform
 from rowbus.settings import Allowed, FailureHandling, TransactionMode
@@ -33,7 +33,7 @@ class Settings(TypedDict, total=False):
     time_limit: timedelta | None
     long_concurrency: int
     long_lease: timedelta
-    batch_size: int
+    batch_size: int | Literal["auto"]
     allowed_destinations: Allowed
     max_message_size: int
     failure_handling: FailureHandling

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Literal
+
 import pytest
 
 import rowbus
 from rowbus.messages.headers import Header
+from rowbus.transport.receiving.decisions import units
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.on_postgresql import FAIL_AT_COMMIT, WRITE_BUSINESS
 from tests.conformance.transport import (
@@ -23,14 +27,14 @@ RETRIES = 2
 class Batches:
     """An endpoint that writes and sends for every order, and for some does what cannot work."""
 
-    def __init__(self, endpoints: Endpoints, *bad: str) -> None:
+    def __init__(self, endpoints: Endpoints, *, batch_size: int | Literal["auto"] = SIZE) -> None:
         none = endpoints.case.mode is rowbus.TransactionMode.NONE
         self.backend = endpoints.backend
         self.attempts: list[str] = []
         self.transactions: dict[str, int] = {}
         self.sales = endpoints.make(
             "Sales",
-            batch_size=SIZE,
+            batch_size=batch_size,
             concurrency=1,
             recoverability=rowbus.Recoverability(immediate=0 if none else RETRIES, delayed=0),
         )
@@ -140,12 +144,15 @@ async def test_the_error_queue_says_what_was_wrong_with_each(endpoints: Endpoint
     )
 
 
-async def test_batches_of_several_slots_and_instances_lose_and_repeat_nothing(endpoints: Endpoints) -> None:
+@pytest.mark.parametrize("size", [SIZE, "auto"])
+async def test_batches_of_several_slots_and_instances_lose_and_repeat_nothing(
+    endpoints: Endpoints, size: int | Literal["auto"]
+) -> None:
     orders = [
         f"{'fail' if number % 7 == 0 else 'missing' if number % 11 == 0 else 'good'} {number}"
         for number in range(200)
     ]
-    first, second = Batches(endpoints), Batches(endpoints)
+    first, second = Batches(endpoints, batch_size=size), Batches(endpoints, batch_size=size)
     await first.backend.create_business_tables()
     await first.backend.create_queue("Billing")
     await first.sales.install()
@@ -161,3 +168,17 @@ async def test_batches_of_several_slots_and_instances_lose_and_repeat_nothing(en
     assert await first.backend.business() == good
     assert await first.billed() == bodies(good)
     assert await first.failed() == bodies([order for order in orders if not order.startswith("good")])
+
+
+@pytest.mark.one_version
+async def test_a_unit_grows_while_messages_wait_and_is_one_again_after_a_failure(
+    endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "LONGEST", 3600.0)  # the machine of the test may be slow
+    batches = Batches(endpoints, batch_size="auto")
+
+    await batches.process(*map(str, range(12)), "fail", *map(str, range(12, 17)))
+
+    sizes = Counter(transaction for order, transaction in batches.transactions.items() if order != "fail")
+    assert list(sizes.values()) == [1, 2, 4, 7, 1, 2]
+    assert await batches.failed() == bodies(["fail"])

@@ -29,7 +29,8 @@ ENDPOINT: Any = rowbus.Endpoint
         ),
         (lambda: POLICY(immediate="3"), "immediate is '3'; give an int."),
         (lambda: SETTINGS(concurrency="4"), "concurrency is '4'; give an int."),
-        (lambda: SETTINGS(batch_size=True), "batch_size is True; give an int."),
+        (lambda: SETTINGS(batch_size=True), "batch_size is True; give an int or 'auto'."),
+        (lambda: SETTINGS(batch_size="many"), "batch_size is 'many'; give an int or 'auto'."),
         (lambda: SETTINGS(notifications="no"), "notifications is 'no'; give a bool."),
         (lambda: SETTINGS(error_queue=None), "error_queue is None; give a str."),
         (

@@ -18,7 +18,7 @@ import tempfile
 import threading
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -58,7 +58,8 @@ Concurrency = Annotated[
     typer.Option("--concurrency", min=1, help="Messages (or batches) each process works on at a time."),
 ]
 BatchSize = Annotated[
-    int | None, typer.Option("--batch-size", min=1, help="Messages in one transaction, at most.")
+    str | None,
+    typer.Option("--batch-size", metavar="INTEGER|auto", help="Messages in one transaction, at most."),
 ]
 Drain = Annotated[
     float | None,
@@ -109,7 +110,7 @@ def run(  # noqa: PLR0913 - options, each by keyword
         install=settings.install and not no_install and not worker,
         purge_on_startup=settings.purge_on_startup and not worker,
         concurrency=concurrency or settings.concurrency,
-        batch_size=batch_size or settings.batch_size,
+        batch_size=settings.batch_size if batch_size is None else _batch_size(batch_size),
     )
     clean = (
         _serve(endpoint, metrics, drain)
@@ -123,6 +124,15 @@ def run(  # noqa: PLR0913 - options, each by keyword
         )
     )
     raise typer.Exit(0 if clean else 1)
+
+
+def _batch_size(text: str) -> int | Literal["auto"]:
+    """Return what --batch-size says; raises for what is neither a number of messages nor `auto`."""
+    if text == "auto":
+        return "auto"
+    if not text.isdecimal() or int(text) < 1:
+        raise typer.BadParameter(f"--batch-size is {text}; give a number from 1, or auto.")
+    return int(text)
 
 
 def _refuse_for_logs(*options: object) -> None:

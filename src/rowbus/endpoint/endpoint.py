@@ -33,11 +33,12 @@ from rowbus.messages.mutators import Mutator, bound_mutators, checked_mutator
 from rowbus.platform.checks import made_check
 from rowbus.platform.plug_ins import check_platform, platform_queues
 from rowbus.running.critical import callback_of
+from rowbus.running.functions import check_function
 from rowbus.running.signals import Serving
 from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode, check_time_limit
 from rowbus.transport.queues.destination_rule import destination_rule
 from rowbus.transport.queues.reserved_names import check_endpoint_name
-from rowbus.transport.recoverability.policy import Recoverability, Retries
+from rowbus.transport.recoverability.policy import Observer, Recoverability, Retries
 from rowbus.transport.recurring.schedule import CatchUp
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ H = TypeVar(
 )  # a handler, returned as it was
 F = TypeVar("F", bound="Callable[..., Any]")  # what makes a recurring message, likewise
 S = TypeVar("S", bound=Step | Mutator)  # likewise
+V = TypeVar("V", bound=Observer)  # likewise
 
 
 class Endpoint(Serving, Sending, Provision, RateLimits):
@@ -119,6 +121,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self._routes = Routes()
         self._steps: list[Step] = []
         self._mutators: list[Mutator] = []
+        self._observers: list[Observer] = []
         self._checks: dict[str, Check] = {}
         self._recurring: dict[str, RecurringMessage] = {}
         self._limit: RateLimit | None = None
@@ -219,6 +222,18 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             each.bind(self.name, self.addresses, self._components, self._handlers.dependencies)
         for handling in component.handlings:
             self._handlers.add_handling(handling)
+
+    def observe(self, observer: V, /) -> V:
+        """Have a `def` called with each `Decision` about a failed message, and each `Throttling`: `@endpoint.observe`.
+
+        It is called on the event loop, before what was decided commits, and must be quick; what it raises is logged.
+        Raises ConfigurationError for what cannot be called so, and when the endpoint is started.
+        """
+        check_function(observer, "What observes an endpoint", "event")
+        if self._running is not None:
+            raise ConfigurationError(f"Endpoint {self.name} is started: have it observed before.")
+        self._observers.append(observer)
+        return observer
 
     def check(
         self, *, every: timedelta | None = None, name: str = "", category: str = ""
@@ -382,6 +397,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             tuple(self._recurring.values()),
             self.mutators,
             self._limit,
+            tuple(self._observers),
         )
 
     async def _is_notified(self, database: Database) -> bool:

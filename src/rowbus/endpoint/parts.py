@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rowbus.transport.delayed_store.protocol import DelayedDelivery
     from rowbus.transport.limits.rate import RateLimit
     from rowbus.transport.queues.records.table import OwnTable
-    from rowbus.transport.recoverability.policy import Recoverability
+    from rowbus.transport.recoverability.policy import Observer, Recoverability
 
 
 class Parts(NamedTuple):
@@ -61,6 +61,7 @@ class Parts(NamedTuple):
     recurring: tuple[RecurringMessage, ...] = ()
     mutators: tuple[Mutator, ...] = ()
     limit: RateLimit | None = None
+    observers: tuple[Observer, ...] = ()
 
     @property
     def identity(self) -> Identity:

@@ -11,20 +11,22 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from rowbus.endpoint.pipeline import FAILURE_DATA, HANDLER_RETRIES, is_being_cancelled, subject_of
-from rowbus.errors import ConfigurationError, MalformedHeadersError, QueueNotFoundError
-from rowbus.errors.exception_facts import exc_info_of
+from rowbus.errors import ConfigurationError, CriticalError, MalformedHeadersError, QueueNotFoundError
+from rowbus.errors.exception_facts import exc_info_of, is_a
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.mutators import changed_copy
 from rowbus.messages.timestamps import format_time_span, format_timestamp
 from rowbus.messages.tracing import with_new_trace
+from rowbus.running.critical import report
 from rowbus.running.functions import check_function
 from rowbus.running.handling import concerning
 from rowbus.settings import TransactionMode
 from rowbus.transport.receiving.delivery import ErrorResult
 from rowbus.transport.recoverability.failure_headers import failed_message, poison_message
 from rowbus.transport.recoverability.policy import (
+    Decision,
     DelayedRetry,
     FailedAttempt,
     ImmediateRetry,
@@ -42,8 +44,9 @@ if TYPE_CHECKING:
     from rowbus.messages.identity import Identity
     from rowbus.messages.message import MessageRow
     from rowbus.messages.mutators import Mutator
+    from rowbus.running.critical import OnCriticalError
     from rowbus.transport.receiving.delivery import FailedDelivery
-    from rowbus.transport.recoverability.policy import Verdict
+    from rowbus.transport.recoverability.policy import Observer, Throttling, Verdict
 
 logger = logging.getLogger("rowbus.recoverability")
 
@@ -54,10 +57,29 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
+def tell(observers: Sequence[Observer], event: Decision | Throttling) -> None:
+    """Call each of the observers; what one raises is logged, and changes nothing."""
+    for observer in observers:
+        try:
+            observer(event)
+        except Exception:
+            logger.exception("An observer failed when it was told of %s", type(event).__name__)
+
+
+def observer_of_critical(callback: OnCriticalError) -> Observer:
+    """Return an observer that has the critical-error callback hear of what handlers raise for it."""
+
+    def observe(event: Decision | Throttling) -> None:
+        if isinstance(event, Decision) and is_a(event.attempt.error, CriticalError):
+            report(callback, str(event.attempt.error), event.attempt.error)
+
+    return observe
+
+
 class Recovery:
     """An endpoint's `on_error` and `on_poison`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - parts, each by keyword
         self,
         policy: Recoverability,
         *,
@@ -67,11 +89,12 @@ class Recovery:
         mode: TransactionMode,
         can_delay: bool = False,
         mutators: Sequence[Mutator] = (),
+        observers: Sequence[Observer] = (),
         now: Callable[[], datetime] = _now,
     ) -> None:
         """Act for the endpoint that receives from `address`; `can_delay`: whether it can send for later.
 
-        `mutators` change the copies that it makes for error queues.
+        `mutators` change the copies that it makes for error queues; `observers` are told what is decided.
         """
         self._policy = policy
         self._error_queue = error_queue
@@ -80,6 +103,7 @@ class Recovery:
         self._mode = mode
         self._can_delay = can_delay and mode is not TransactionMode.NONE
         self._mutators = mutators
+        self._observers = observers
         self._now = now
 
     async def on_error(self, failed: FailedDelivery) -> ErrorResult:
@@ -87,14 +111,22 @@ class Recovery:
         noted = cast("Mapping[str, str]", failed.delivery.items.get(FAILURE_DATA) or {})
         subject = subject_of(failed.delivery, noted.get("Handler type", ""))
         with concerning(subject):
-            return self._recover(failed, subject.description())
+            attempt, verdict = decision = self._decide(failed)
+            result = self._carry_out(failed, subject.description(), attempt, verdict)
+            tell(self._observers, decision)
+            return result
 
-    def _recover(self, failed: FailedDelivery, name: str) -> ErrorResult:
+    def _decide(self, failed: FailedDelivery) -> Decision:
         delivery = failed.delivery
         delivery.headers[Header.MESSAGE_ID] = delivery.headers.get(Header.MESSAGE_ID) or delivery.id
         retries = cast("Retries | None", delivery.items.get(HANDLER_RETRIES))
         attempt = FailedAttempt(failed.error, failed.failures, delivery.headers, self._now(), retries)
         verdict = HOPELESS if _is_hopeless(failed) else self._possible(self._policy.decide(attempt))
+        return Decision(attempt, verdict)
+
+    def _carry_out(
+        self, failed: FailedDelivery, name: str, attempt: FailedAttempt, verdict: Verdict
+    ) -> ErrorResult:
         if isinstance(verdict, ImmediateRetry):
             self._announce_retry(name, attempt)
             return ErrorResult.RETRY_REQUIRED
@@ -108,7 +140,7 @@ class Recovery:
 
     def on_poison(self, row: MessageRow, error: BaseException) -> Send:
         """Return the error-queue message for a row that cannot be read, complete enough for ServiceControl."""
-        now = self._now()
+        now, headers = self._now(), dict[str, str | None]()
         try:
             headers = decode_headers(row.headers)
         except MalformedHeadersError:
@@ -123,7 +155,9 @@ class Recovery:
                 identity=self._identity,
                 now=now,
             )
-        return Send(self._error_queue, changed_copy(copy, self._mutators))
+        send = Send(self._error_queue, changed_copy(copy, self._mutators))
+        tell(self._observers, Decision(FailedAttempt(error, 0, headers, now), MoveToErrorQueue()))
+        return send
 
     def _possible(self, verdict: Verdict) -> Verdict:
         if isinstance(verdict, ImmediateRetry) and self._mode is TransactionMode.NONE:

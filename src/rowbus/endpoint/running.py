@@ -17,7 +17,7 @@ from rowbus.endpoint.installation import install
 from rowbus.endpoint.limits import make_gate
 from rowbus.endpoint.long_work import LongWork
 from rowbus.endpoint.pipeline import Pipeline
-from rowbus.endpoint.recovery import Recovery
+from rowbus.endpoint.recovery import Recovery, observer_of_critical
 from rowbus.endpoint.sender import Sender
 from rowbus.endpoint.steps.audit import Audit
 from rowbus.endpoint.steps.chain import with_own_steps, with_steps
@@ -208,6 +208,7 @@ class RunningEndpoint:
             mode=parts.settings.transaction_mode,
             can_delay=parts.delayed_delivery is not None,
             mutators=parts.mutators,
+            observers=(*parts.observers, observer_of_critical(parts.on_critical_error)),
         )
         duplicates = None if self._inbox is None else DuplicateFilter(self._inbox)
         around_handlers = partial(
@@ -314,6 +315,7 @@ class RunningEndpoint:
             delay=settings.throttle_delay.total_seconds(),
             concurrency=settings.effective_concurrency,
             set_concurrency=self._set_concurrency,
+            observers=self._parts.observers,
         )
 
 

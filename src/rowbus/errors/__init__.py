@@ -21,6 +21,7 @@ RowbusError
 ├── TimeLimitExceededError      a handler that ran longer than it may
 ├── Unrecoverable               raise it in a handler: no retries, straight to the error queue
 ├── MessageTooLargeError        a row above the endpoint's max_message_size: not fetched
+├── CriticalError               raise it in a handler: `on_critical_error` is told, too
 ├── StuckMessageError           a row that could not be completed again and again
 ├── DestinationRefusedError     a message names a destination that it may not name
 ├── QueueNotFoundError
@@ -190,6 +191,13 @@ class TimeLimitExceededError(RowbusError):
 
 class Unrecoverable(RowbusError):  # noqa: N818 - a name of the public contract; it reads as a verdict in user code
     """Raise this (or a subclass) in a handler to skip all retries: the message goes to the error queue."""
+
+
+class CriticalError(RowbusError):
+    """Raise this (or a subclass) in a handler for what a person should look at: `on_critical_error` is told each time.
+
+    What becomes of the message is the policy's to say, as after any failure.
+    """
 
 
 class MessageTooLargeError(RowbusError):

@@ -24,18 +24,28 @@ def check_types(settings: DataclassInstance) -> None:
             continue
         names = str(one.type).split(" | ")
         given = getattr(settings, one.name)
-        wanted = tuple(_PLAIN.get(name, object) for name in names)
-        if not isinstance(given, wanted) or (
+        if not any(_fits(given, name) for name in names) or (
             isinstance(given, bool) and "int" in names and "bool" not in names
         ):
             raise ConfigurationError(f"{one.name} is {given!r}; give {_meant(one.name, names, given)}.")
 
 
+def _fits(given: object, name: str) -> bool:
+    """Say whether a value is of a type of this name, or the text that it names."""
+    if name.startswith("Literal["):
+        return name == f"Literal[{given!r}]"
+    return isinstance(given, _PLAIN.get(name, object))
+
+
 def _meant(name: str, types: list[str], given: object) -> str:
     """Say what a setting takes."""
     if "timedelta" not in types:
-        return " or ".join(
-            "an int" if each == "int" else f"a {each}" if each != "None" else each for each in types
-        )
+        return " or ".join(map(_called, types))
     seconds = given if isinstance(given, (int, float)) else 10
     return f"a datetime.timedelta, as in {name}=timedelta(seconds={seconds})"
+
+
+def _called(name: str) -> str:
+    if name.startswith("Literal["):
+        return name.removeprefix("Literal[").removesuffix("]")
+    return "an int" if name == "int" else f"a {name}" if name != "None" else name

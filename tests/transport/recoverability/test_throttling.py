@@ -91,6 +91,44 @@ async def test_after_so_many_failures_in_a_row_an_endpoint_waits_before_it_tries
 
 
 @pytest.mark.one_version
+async def test_who_observes_an_endpoint_hears_what_becomes_of_failures(endpoints: Endpoints) -> None:
+    critical: list[str] = []
+    sales = endpoints.make(
+        "Sales",
+        recoverability=rowbus.Recoverability(immediate=2, delayed=0),
+        on_critical_error=lambda text, _error: critical.append(text),
+        throttle_after_failures=2,
+        throttle_delay=timedelta(),
+    )
+    seen: list[object] = []
+    told = [True, rowbus.MoveToErrorQueue(), rowbus.ImmediateRetry(), rowbus.ImmediateRetry(), False]
+
+    @sales.handler
+    def place(message: PlaceOrder) -> None:
+        if message.order_id == "bad":
+            raise rowbus.CriticalError("the bank closed the account")
+
+    @sales.observe
+    def break_down(event: object) -> None:
+        raise SimulatedError
+
+    @sales.observe
+    def note(event: rowbus.Decision | rowbus.Throttling) -> None:
+        seen.append(event.verdict if isinstance(event, rowbus.Decision) else event.is_active)
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("bad"))
+        await eventually(lambda: len(seen) == 4)
+        await endpoints.backend.insert(sales.address, "null")
+        await eventually(lambda: len(seen) == 5)
+        await sales.send("Sales", PlaceOrder("good"))
+        await eventually(lambda: len(seen) == 6)
+    assert sorted(map(repr, seen)) == sorted(map(repr, [*told, rowbus.MoveToErrorQueue()]))
+    assert seen[-1] is False
+    assert critical == ["the bank closed the account"] * 3
+
+
+@pytest.mark.one_version
 async def test_a_concurrency_set_while_throttled_counts_afterwards(endpoints: Endpoints) -> None:
     failing = Failing(endpoints)
 

@@ -11,14 +11,17 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from rowbus.endpoint.recovery import tell
 from rowbus.running.turns import ending_on_loop
 from rowbus.running.waiting import pause
+from rowbus.transport.recoverability.policy import Throttling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rowbus.endpoint.decisions import FailureStreak
     from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery, OnError, OnMessage
+    from rowbus.transport.recoverability.policy import Observer
 
 logger = logging.getLogger("rowbus.recoverability")
 
@@ -33,12 +36,17 @@ class Throttle:
         delay: float,
         concurrency: int,
         set_concurrency: Callable[[int], None],
+        observers: Sequence[Observer] = (),
     ) -> None:
-        """Pause `delay` seconds when throttled; `concurrency` is how many messages are processed at a time if not."""
+        """Pause `delay` seconds when throttled; `concurrency` is how many messages are processed at a time if not.
+
+        `observers` are told when throttling begins, and when it ends.
+        """
         self._streak = streak
         self._delay = delay
         self._concurrency = concurrency
         self._set_concurrency = set_concurrency
+        self._observers = observers
         self._ending = asyncio.Event()
 
     def around(self, proceed: OnMessage) -> OnMessage:
@@ -84,6 +92,7 @@ class Throttle:
                 self._delay,
             )
             self._set_concurrency(1)
+            tell(self._observers, Throttling(is_active=True))
         if self._streak.is_active:
             await pause(self._ending, self._delay)
 
@@ -91,3 +100,4 @@ class Throttle:
         if self._streak is not None and self._streak.succeeded():
             logger.info("A message succeeded; %s are processed at a time again", self._concurrency)
             self._set_concurrency(self._concurrency)
+            tell(self._observers, Throttling(is_active=False))

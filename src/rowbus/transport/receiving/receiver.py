@@ -25,6 +25,7 @@ from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
 from rowbus.transport.queues.table import Place, queue_table
 from rowbus.transport.receiving.decisions.interruptions import Interruption, lost_connection, message_id_in
 from rowbus.transport.receiving.decisions.rounds import Round
+from rowbus.transport.receiving.decisions.units import Unit
 from rowbus.transport.receiving.interrupted_messages import InterruptedMessages, Seclusion, count_in
 from rowbus.transport.receiving.peeking import Look, QueueLooks, make_peeking
 from rowbus.transport.receiving.permits import Permits
@@ -99,7 +100,7 @@ class Receiver(Service):
         self.concurrency = settings.effective_concurrency
         self.transaction_mode = settings.effective_transaction_mode
         # Without a transaction a batch could not be put back: one failed send would lose the others' sends.
-        self.batch_size = 1 if self.transaction_mode is TransactionMode.NONE else settings.batch_size
+        self._batch_size = 1 if self.transaction_mode is TransactionMode.NONE else settings.batch_size
         self._look_again = asyncio.Event()  # ends a pause
         self.dispatcher = dispatcher
         self.book = Book(time.monotonic)
@@ -170,6 +171,10 @@ class Receiver(Service):
             self.permits.wake_all()
 
     # --- what its slots ask of it
+
+    def unit(self) -> Unit:
+        """Return the first unit of a slot."""
+        return Unit.of(self._batch_size)
 
     def look(self, most: int) -> Look:
         """Return the next look at the queue, for up to `most` messages."""
@@ -353,7 +358,7 @@ class Receiver(Service):
         """Move what is too large to be received out of the way: it may be why a receive found nothing."""
         self._is_obstructed = False
         async with self.peeking.session() as session:
-            oversized = await self._unprocessable.find_oversized(session, max(self.batch_size, LOOKED_AT))
+            oversized = await self._unprocessable.find_oversized(session, max(self.unit().size, LOOKED_AT))
             return any([await self._move_oversized(session, message) for message in oversized])
 
     async def _move_oversized(self, session: AsyncSession, message: OversizedMessage) -> bool:

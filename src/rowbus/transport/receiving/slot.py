@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack, suppress
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from rowbus.errors import (
@@ -51,6 +52,7 @@ class Slot:
         self._in_hand: list[MessageRow] = []
         self._claimed: list[MessageRow] = []
         self._handled: MessageRow | None = None  # of those in hand, the one whose handler runs
+        self._unit = receiver.unit()
         self._singles = (
             0  # how many messages are yet to be received one by one, after a batch that failed as a whole
         )
@@ -59,7 +61,7 @@ class Slot:
         return self._index < self._receiver.concurrency
 
     def _most(self) -> int:
-        return 1 if self._singles > 0 else self._receiver.batch_size
+        return 1 if self._singles > 0 else self._unit.size
 
     async def run(self) -> None:
         """Receive and process until there is nothing more to do for this slot."""
@@ -113,6 +115,7 @@ class Slot:
 
     async def _give_back(self, fate: Fate) -> None:
         """Roll back what is in hand, as the fate of one row says."""
+        self._unit.begin_anew()
         if fate.kind in {Kind.LOST, Kind.OUTAGE} and isinstance(fate.cause, RowbusError):
             await self._broke(fate.cause)
             return
@@ -130,6 +133,7 @@ class Slot:
     async def _broke(self, error: Exception) -> None:
         """Put back what is in hand, and set it aside if it is one message that breaks everything again and again."""
         rows, receiver = self._in_hand, self._receiver
+        self._unit.begin_anew()
         if self._lost_in_hand():
             suspects = rows if self._handled is None else [self._handled]
             with receiver.held_back(suspects):
@@ -185,6 +189,7 @@ class Slot:
         if trips is not None:
             trips.received(rows, started)
         if not rows:
+            self._unit.begin_anew()
             await session.rollback()
             self._receiver.found_nothing()
         gate = self._receiver.gate
@@ -230,12 +235,22 @@ class Slot:
     async def _run_handlers(self, rows: list[MessageRow]) -> Outgoing | Fate:
         assert self._session is not None  # noqa: S101 - `_receive` opened it
         work, threads = self._process_each(rows, self._session), self._receiver.threads
+        started = perf_counter()
         outgoing = await (
             work if threads is None or len(rows) == 1 else take_turns(work, threads, self._session)
         )
         if not isinstance(outgoing, Fate):
             self._handled = None
+            self._measure(rows, perf_counter() - started)
         return outgoing
+
+    def _measure(self, rows: list[MessageRow], seconds: float) -> None:
+        """Have the next unit be as what was handled says; what failed and was retried says so, too."""
+        book = self._receiver.book
+        if any(book.entry(row.id).failures for row in rows):
+            self._unit.begin_anew()
+        else:
+            self._unit.handled(len(rows), seconds)
 
     async def _process_each(self, rows: list[MessageRow], session: ReceiveSession) -> Outgoing | Fate:
         processor, book, outgoing = self._receiver.processor, self._receiver.book, Outgoing([], [], [])
@@ -296,6 +311,7 @@ class Slot:
         finally:
             self._receiver.permits.arrived(travel, found)
         if not rows and self._session is not None:
+            self._unit.begin_anew()
             await self._session.rollback()
         return rows
 

@@ -7,6 +7,7 @@ Source of the defaults and of the two headers: docs/wire-format.md#retries.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -115,6 +116,26 @@ class Discard:
 
 
 Verdict = ImmediateRetry | DelayedRetry | MoveToErrorQueue | Discard
+
+
+class Decision(NamedTuple):
+    """What was decided about a message after a failed attempt, for those who observe an endpoint.
+
+    One whose row cannot be read has 0 `failures`, and only those headers that could be read.
+    """
+
+    attempt: FailedAttempt
+    verdict: Verdict
+
+
+class Throttling(NamedTuple):
+    """That an endpoint begins, or ceases, to process its messages one at a time: message after message failed."""
+
+    is_active: bool
+
+
+Observer = Callable[[Decision | Throttling], None]
+"""Is called on the event loop with what becomes of failures; see `Endpoint.observe`."""
 
 
 @dataclass(frozen=True, slots=True)
