@@ -137,7 +137,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     place = (str(asked["to"]), log, tuple(asked["tables"]), asked["dsn"])
     settings = TablesSettings(*place, asked["format"], history)
     check_tables(settings, consumer)  # Spark takes its time
-    if again := ask(settings, consumer, asked["resync"]):
+    if resync and (again := ask(settings, consumer, resync)):
         _show_asked(again, consumer, as_json=as_json)
         return
     spark = start_spark("lake", cores=cores, memory=memory, metrics=metrics)
