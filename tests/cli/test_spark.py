@@ -15,6 +15,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from rowbus.database.postgresql.database import Database
+from rowbus.log.consumers.table import ConsumerTable
 from tests.cli.test_telemetry import has
 from tests.fixtures.command_line import Ask, CommandLine
 from tests.fixtures.forked import ROWBUS
@@ -107,6 +109,24 @@ def test_commands_that_cannot_be_meant_fail_before_spark_starts(rowbus: CommandL
         finished = run(rowbus, "spark", *arguments)
         assert finished.returncode == 2, finished.stderr
         assert message in " ".join(finished.stderr.split())
+
+
+def test_a_table_is_copied_anew_beside_a_running_job_without_a_spark_of_its_own(
+    rowbus: CommandLine, ask: Ask, database: str
+) -> None:
+    ask("create table stock (item text primary key)")
+    ask("insert into stock values ('a')")
+    ask("select pgq.create_queue('changes')")
+    ask("select pgq.capture_table('stock', 'changes', 'json', '{backup}')")
+    lake, replica = ("lake", "changes", "--to", "lake"), ("replicate", "changes", "--checkpoint", "replica")
+    with Database(database).session() as job:
+        for consumer in ("lake", "replica"):
+            assert job.run(ConsumerTable("changes", consumer).try_lead())
+        said = [
+            json.loads(done(rowbus, "spark", *it, "--resync", "stock", "--json")) for it in (lake, replica)
+        ]
+    assert said == [{"asked": ["public.stock"]}, {"copied": {"public.stock": 1}}]
+    assert ask("table replica.stock") == [("a",)]
 
 
 def test_init_overwrites_nothing(rowbus: CommandLine) -> None:

@@ -12,14 +12,16 @@ from typing import Any
 import psycopg
 import pytest
 
+from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LogNotFoundError
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.spark.lake.tables.folder import Copy, stored_table
 from rowbus.spark.lake.tables.followed_table import FollowedTable
 from rowbus.spark.lake.tables.history.table import VersionedTable
 from rowbus.spark.lake.tables.upkeep import vacuum_tables
 from rowbus.spark.lake.tables.writer import TablesSettings, followed_tables
 from rowbus.spark.pipelines import lake_tables
-from rowbus.spark.pipelines.lake_tables import check_tables, copy_new_tables
+from rowbus.spark.pipelines.lake_tables import ask, check_tables, copy_new_tables
 from tests.spark.lake.following import KEY_CHANGE, Following
 
 pytestmark = [
@@ -406,6 +408,24 @@ def test_a_run_killed_between_two_tables_goes_on_with_the_other(
     lake.commit(lake.stage(), 0)
 
     assert (lake.rows("public.readings"), lake.rows("public.zoo")) == ([(1.0,)], [(1,)])
+
+
+def test_a_running_job_copies_a_table_anew_when_another_process_asks(lake: Following) -> None:
+    lake.make("others", "id int primary key")
+    lake.run("insert into orders values (1, 'a', 1), (2, 'b', 2)", "insert into others values (1), (2)")
+    lake.copy()
+    for table in ("public.orders", "public.others"):
+        lake.lose(table, "id = 1")
+    assert ask(lake.settings, "lake", ["orders"]) == []
+    with Database(lake.dsn).session() as stream:
+        assert stream.run(ConsumerTable("changes", "lake").try_lead())
+        assert ask(lake.settings, "lake", ["orders"]) == ["public.orders"]
+    lake.apply()  # without an event
+    assert (len(lake.rows("public.orders")), len(lake.rows("public.others"))) == (2, 1)
+    lake.lose("public.orders", "id = 1")
+    lake.run("insert into orders values (3, 'c', 3)", "insert into others values (3)")
+    lake.apply()
+    assert (lake.rows("public.orders", "id"), lake.rows("public.others", "id")) == ([(2,), (3,)],) * 2
 
 
 def test_a_copy_that_was_killed_before_its_commit_is_made_again(lake: Following) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
 from rowbus.log.consumers.table import ConsumerTable
-from rowbus.spark.pipelines.replica import copy_tables
+from rowbus.spark.pipelines.replica import copy_beside, copy_tables
+from tests.fixtures.processes import await_that
 from tests.spark.pipelines.shop import PLAN, Shop
 
 FILL = """
@@ -216,6 +218,27 @@ def test_one_table_is_copied_anew_and_the_others_go_on(shop: Shop) -> None:
     with pytest.raises(ConfigurationError, match=r"is named public\.nope"):
         shop.copy(PLAN._replace(resync=["public.nope"]))
     assert shop.copy(PLAN._replace(resync=["orders"])) == {"public.orders": 5}
+    assert shop.apply()
+    assert shop.differences() == []
+
+
+def test_a_copy_beside_a_running_job_loses_no_batch_of_its(shop: Shop) -> None:
+    """The job applies a change while the copy waits for it: the snapshot of the copy shows the change."""
+    shop.connection.execute(FILL.format(count=5))
+    shop.copy()
+    databases, again = (Database(shop.dsn), Database(shop.dsn)), PLAN._replace(resync=["orders"])
+    assert copy_beside(*databases, again, print) is None
+    with psycopg.connect(shop.dsn) as job, databases[0].session() as stream, ThreadPoolExecutor() as pool:
+        assert stream.run(ConsumerTable("changes", "copier").try_lead())
+        job.execute("update rowbus_spark.replica set replica = replica")
+        copying = pool.submit(copy_beside, *databases, again, print)
+        waiting = "select count(*) > 0 from pg_stat_activity where wait_event = 'transactionid'"
+        await_that(lambda: shop.one(waiting), "the copy to wait for the job")
+        shop.connection.execute("update orders set customer = 'late'; insert into readings values (7)")
+        job.execute("update copy.orders set customer = 'late'")  # as its batch does
+        job.commit()
+        assert copying.result() == {"public.orders": 5}
+    assert shop.texts("public.orders") == shop.texts("copy.orders")
     assert shop.apply()
     assert shop.differences() == []
 

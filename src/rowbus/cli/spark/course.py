@@ -147,7 +147,8 @@ Resync = Annotated[
     typer.Option(
         "--resync",
         metavar="PATTERN",
-        help="Copy this table anew, as shop.orders or 'shop.*', and go on; may be repeated. "
+        help="Copy this table anew, as shop.orders or 'shop.*', and go on; may be repeated. While the job runs, in "
+        "another terminal. "
         "'*': all of them, also after the database was restored.",
     ),
 ]

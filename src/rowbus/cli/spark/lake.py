@@ -131,11 +131,15 @@ def lake(  # noqa: PLR0913 - an argument for each option
         "read_dsn": read_database,
     }
     from rowbus.spark.lake.tables.writer import TablesSettings
-    from rowbus.spark.pipelines.lake_tables import check_tables
+    from rowbus.spark.pipelines.lake_tables import ask, check_tables
     from rowbus.spark.pipelines.lake_tables import lake as follow_tables
 
     place = (str(asked["to"]), log, tuple(asked["tables"]), asked["dsn"])
-    check_tables(TablesSettings(*place, asked["format"], history), consumer)  # Spark takes its time
+    settings = TablesSettings(*place, asked["format"], history)
+    check_tables(settings, consumer)  # Spark takes its time
+    if resync and (again := ask(settings, consumer, resync)):
+        _show_asked(again, consumer, as_json=as_json)
+        return
     spark = start_spark("lake", cores=cores, memory=memory, metrics=metrics)
     with running(f"Following {log}") as shown:
         done = follow_tables(spark, log, **asked, **shown._asdict())
@@ -196,6 +200,13 @@ def vacuum(
         show_json([table._asdict() for table in found])
     for table in () if as_json else found:
         say(f"{table.name}: {len(table.files):,} files {'to delete' if dry_run else 'deleted'}.")
+
+
+def _show_asked(again: list[str], consumer: str, *, as_json: bool) -> None:
+    if as_json:
+        show_json({"asked": again})
+    else:
+        say(f"The job that runs as {consumer} copies {', '.join(again)} anew at its next batch.")
 
 
 def _show(done: LakeReport) -> None:

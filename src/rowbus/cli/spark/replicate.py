@@ -26,6 +26,7 @@ from rowbus.cli.spark.course import (
     in_bytes,
     running,
     start_spark,
+    tell,
 )
 from rowbus.cli.target import open_log_database
 
@@ -100,10 +101,16 @@ def replicate(  # noqa: PLR0913 - an argument for each option
         "max_bytes_per_batch": in_bytes(max_bytes),
         "read_dsn": read_database,
     }
-    from rowbus.spark.pipelines.replica import ReplicaPlan, check_tables
+    from rowbus.spark.pipelines.replica import ReplicaPlan, check_tables, copy_beside
 
-    with open_log_database(database).session() as session:  # Spark takes its time
-        check_tables(session, ReplicaPlan(log, consumer, consumer, asked["schema"], tables))
+    plan = ReplicaPlan(log, consumer, consumer, asked["schema"], tables, resync=resync or ())
+    with (source := open_log_database(database)).session() as session:  # Spark takes its time
+        check_tables(session, plan)
+    copied = copy_beside(source, open_log_database(target or database), plan, tell)
+    if copied is not None:
+        if as_json:
+            show_json({"copied": copied})
+        return
     spark = start_spark("replicate", cores=cores, memory=memory, metrics=metrics)
     from rowbus.spark.pipelines.replication import replicate as replicate_tables
 

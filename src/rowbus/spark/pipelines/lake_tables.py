@@ -123,6 +123,20 @@ def check_tables(settings: TablesSettings, consumer: str) -> None:
     LakeFolder(settings.path).belong(settings.log, consumer)
 
 
+def ask(settings: TablesSettings, consumer: str, resync: Sequence[str]) -> list[str]:
+    """Ask the process that keeps this lake to copy tables anew before its next batch; return them, none without one.
+
+    Only that process writes to the tables: a copy of another's would undo its batch. Raises ConfigurationError.
+    """
+    with Database(settings.dsn, application_name="rowbus spark lake").session() as session:
+        live = session.run(ConsumerTable(settings.log, consumer).leaders())
+    again = sorted(named(followed_tables(settings), resync))
+    if not live or not again:
+        return []
+    LakeFolder(settings.path).ask(again)
+    return again
+
+
 def _events(
     spark: SparkSession, settings: TablesSettings, consumer: str, read_dsn: str | None, most: Most
 ) -> DataFrame:

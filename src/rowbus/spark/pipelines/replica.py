@@ -216,10 +216,32 @@ def copy_tables(source: Database, target: Database, plan: ReplicaPlan, tell: Tel
             )
         check_tables(reading, plan)
         reading.run(ConsumerTable(plan.log, plan.consumer).register())
-        with _snapshot(reading) as snapshot, writing.transaction():
-            wanted = wanted_tables(reading.run(describe_tables(plan.log)), plan)
-            _refuse_itself(wanted, plan, same=same)
-            return _copy(reading, writing, plan, _Taken(snapshot, wanted), tell)
+        with writing.transaction():
+            writing.run(hold_replica(plan.replica))  # first: a batch after the snapshot would be undone
+            return _copy_in_snapshot(reading, writing, plan, tell, same=same)
+
+
+def _copy_in_snapshot(
+    reading: Session, writing: Session, plan: ReplicaPlan, tell: Tell, *, same: bool
+) -> dict[str, int]:
+    with _snapshot(reading) as snapshot:
+        wanted = wanted_tables(reading.run(describe_tables(plan.log)), plan)
+        _refuse_itself(wanted, plan, same=same)
+        return _copy(reading, writing, plan, _Taken(snapshot, wanted), tell)
+
+
+def copy_beside(source: Database, target: Database, plan: ReplicaPlan, tell: Tell) -> dict[str, int] | None:
+    """Copy the tables of `resync` while another process keeps the replica; None where none does.
+
+    Its next batch waits meanwhile, and goes on with all tables. Raises as `copy_tables` does.
+    """
+    with source.session() as session:
+        if not plan.resync or not session.run(ConsumerTable(plan.log, plan.consumer).leaders()):
+            return None
+        with _snapshot(session):
+            wanted = wanted_tables(session.run(describe_tables(plan.log)), plan)
+    again = sorted(named([table.name for table in wanted], plan.resync))
+    return copy_tables(source, target, plan._replace(tables=again, resync=(ALL,)), tell)
 
 
 def named(tables: Collection[str], patterns: Sequence[str]) -> set[str]:
@@ -240,7 +262,8 @@ def check_tables(source: Session, plan: ReplicaPlan) -> None:
     if not source.run(list_logs([plan.log])):
         raise log_not_found(plan.log)
     with _snapshot(source):
-        wanted_tables(source.run(describe_tables(plan.log)), plan)
+        wanted = wanted_tables(source.run(describe_tables(plan.log)), plan)
+    named([table.name for table in wanted], plan.resync)
 
 
 @contextmanager
@@ -253,7 +276,6 @@ def _snapshot(session: Session) -> Generator[str]:
 
 
 def _copy(reading: Session, writing: Session, plan: ReplicaPlan, taken: _Taken, tell: Tell) -> dict[str, int]:
-    writing.run(hold_replica(plan.replica))
     if plan.again:
         writing.run(reset_replica(plan.replica))
     there = {table.source: table for table in writing.run(list_replica_tables(plan.replica))}

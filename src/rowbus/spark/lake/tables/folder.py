@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
@@ -32,6 +33,7 @@ STATE: Final = "_rowbus"
 TICK: Final = "tick.json"
 FORMAT: Final = "format.json"
 OWNER: Final = "consumer.json"
+ASKED: Final = "asked"
 COPIES: Final = "copies"
 HISTORY: Final = "history"
 _ODD: Final = re.compile(r"[^\w .,&+@!'()$=-]")
@@ -108,6 +110,14 @@ class LakeFolder:
         """Note a copy before it is made; that which it replaces, and others that were begun since, are kept."""
         kept = {held: it for held, it in self.copies(name).items() if held >= instead_of} | {number: copy}
         _write(self._record(name), kept)
+
+    def ask(self, names: Iterable[str]) -> None:
+        """Ask the job that keeps the lake to copy tables anew."""
+        _write(self.state / ASKED / f"{secrets.token_hex(8)}.json", sorted(names))
+
+    def asked(self) -> dict[Path, list[str]]:
+        """Return the tables that are to be copied anew, by the files that ask for them."""
+        return {file: _read(file, []) for file in (self.state / ASKED).glob("*.json")}
 
     def epochs(self, name: str) -> dict[int, tuple[str, int]]:
         """Return the snapshots and moments of the copies that a table of versions followed, by their numbers."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -169,10 +170,11 @@ class TablesWriter(DataSourceStreamArrowWriter):
         """Apply the changes to each table that does not have the batch; then look after the tables, if that is due."""
         staged = [message for message in messages if isinstance(message, Staged)]
         files = [file for message in staged for file in message.files]
-        if not files:
+        if not files and not (staged and LakeFolder(self._settings.path).asked()):
             return
         batch = AppTransaction(staged[0].query, batchId)
-        apply_batch(self._settings, _by_table(read(self._settings.staged, files)), batch)
+        changes = _by_table(read(self._settings.staged, files)) if files else {}
+        apply_batch(self._settings, changes, batch)
         remove(self._settings.staged.path, [file.path for file in files])
         look_after(
             self._settings.path,
@@ -216,18 +218,23 @@ def settled_folder(settings: TablesSettings) -> LakeFolder:
 def apply_batch(
     settings: TablesSettings, changes: Mapping[str, Sequence[StagedChange]], batch: AppTransaction
 ) -> None:
-    """Bring the tables to their shape, apply a batch, and note which versions belong together."""
+    """Bring the tables to their shape, copy those asked for, apply a batch, and note which versions belong together."""
+    folder = LakeFolder(settings.path)
+    asked = folder.asked()
+    again = set(chain.from_iterable(asked.values()))
 
     def apply() -> dict[str, int]:
         tables = followed_tables(settings)
         for name, table in tables.items():
-            table.bring_to_shape()
+            table.bring_to_shape(again=name in again)
             if name in changes:
                 table.apply(changes[name], batch)
         return {name: version for table in tables.values() for name, version in table.versions().items()}
 
     versions = by_new_description(apply)
-    LakeFolder(settings.path).note_tick(batch.number, versions)
+    folder.note_tick(batch.number, versions)
+    for file in asked:
+        file.unlink(missing_ok=True)
 
 
 def by_new_description(work: Callable[[], Done]) -> Done:
