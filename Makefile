@@ -153,6 +153,19 @@ dist: $(VENV)/dev.stamp ## Build the wheel, the sdist and their bill of material
 	$(BIN)/python -m twine check --strict dist/*.whl dist/*.tar.gz
 	cd dist && sha256sum *
 
+.PHONY: is-tagged
+is-tagged:
+	@git describe --tags --exact-match --match 'v[0-9]*' >/dev/null 2>&1 && test -z "$$(git status --porcelain)" || \
+	    { echo 'A release is made of a tag, without changes beside it: git tag -a v0.2.0 -m "Rowbus 0.2.0"' >&2; exit 1; }
+
+.PHONY: release
+release: is-tagged dist ## Make all of a release from the tag at this commit: dist/, with the site and a Containerfile
+	$(BIN)/python -m tools.docs_site
+	tar --sort=name --mtime="@$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}" --owner=0 --group=0 --numeric-owner \
+	    --mode=u=rwX,go=rX -cf - site | gzip -n >dist/rowbus-site.tar.gz
+	cp examples/deploy/Containerfile dist/
+	cd dist && sha256sum *
+
 .PHONY: clean
 clean: ## Remove .venv and everything else that was made here
 	rm -rf $(VENV) build site .cache dist htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

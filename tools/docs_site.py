@@ -140,8 +140,19 @@ def navigation(found: dict[str, str]) -> Navigation:
             group = line.removesuffix(":")
         elif section:
             linked = [posixpath.normpath(target.partition("#")[0]) for _, target, _ in LINK.findall(line)]
-            sections.setdefault(section, {}).setdefault(group, []).extend(linked)
+            pages_of_line = [page for path in linked for page in in_folder(path, found)]
+            sections.setdefault(section, {}).setdefault(group, []).extend(pages_of_line)
     return [{"Rowbus": "index.md"}, *shaped(sections, found)]
+
+
+def in_folder(path: str, found: dict[str, str]) -> list[str]:
+    """Give the pages of a folder that is linked as a whole; a page is itself."""
+    folder = path.removesuffix("index.md")
+    return (
+        [page for page in sorted(found) if page != path and page.startswith(folder)]
+        if folder != path
+        else [path]
+    )
 
 
 def shaped(sections: dict[str, dict[str, list[str]]], found: dict[str, str]) -> Iterator[dict[str, object]]:
@@ -189,8 +200,34 @@ def collect() -> None:
         target = BUILD / "docs" / image.relative_to(DOCS)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(image, target)
+    for name, text in for_models(found).items():
+        write(BUILD / "docs" / name, text)
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     write(BUILD / "mkdocs.yml", f"{settings}nav: {json.dumps(navigation(found))}\n")
+
+
+def for_models(found: dict[str, str]) -> dict[str, str]:
+    """Give llms.txt, the pages with what each is about, and llms-full.txt, all that people wrote (llmstxt.org)."""
+    written = {place(path): found[place(path)] for path in written_pages()}
+    begin = f"# Rowbus\n\n> {first_paragraph(found['index.md'])}\n\n## Pages\n\n"
+    return {
+        "llms.txt": begin + "".join(f"* {in_one_line(path, text)}\n" for path, text in written.items()),
+        "llms-full.txt": "\n\n".join(f"<!-- {path} -->\n\n{text.strip()}" for path, text in written.items())
+        + "\n",
+    }
+
+
+def in_one_line(path: str, text: str) -> str:
+    """Give a page's title, with a link, and how it begins."""
+    [(title, _)] = titled(path, {path: text}).items()
+    return f"[{title}]({path.removesuffix('md')}html): {first_paragraph(text)}"
+
+
+def first_paragraph(text: str) -> str:
+    """Give the first paragraph below a page's title, in one line, without its links."""
+    paragraphs = re.split(r"\n\s*\n", text.partition("# ")[2])[1:]
+    first = next((one for one in paragraphs if one[:1].isalnum()), "")
+    return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(first.split()))
 
 
 def write(path: Path, text: str) -> None:

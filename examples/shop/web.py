@@ -37,7 +37,7 @@ async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
 
 async def session() -> AsyncGenerator[AsyncSession]:
     """Give a request a session; what it does not commit is undone."""
-    async with AsyncSession(engine) as session:
+    async with AsyncSession(engine, expire_on_commit=False) as session:
         yield session
 
 

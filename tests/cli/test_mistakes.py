@@ -57,8 +57,16 @@ def test_an_endpoint_without_handlers(app: CommandLine) -> None:
 
 
 def test_a_misspelt_option(app: CommandLine) -> None:
-    for misspelt in ("--worker", "--wrkers"):
-        assert "(Possible options: --workers)" in refused(app, "run", "app:empty", misspelt, "2")
+    meant = {
+        "--worker": "workers",
+        "--wrkers": "workers",
+        "--concurency": "concurrency",
+        "--relaod": "reload",
+    }
+    for misspelt, option in meant.items():
+        assert f"No such option: {misspelt} (Possible options: --{option})" in refused(
+            app, "run", "app:empty", misspelt
+        )
 
 
 def test_a_log_without_consumers(app: CommandLine) -> None:
@@ -69,10 +77,11 @@ def test_a_log_without_consumers(app: CommandLine) -> None:
 
 
 def test_a_url_of_another_database(rowbus: CommandLine) -> None:
-    assert refused(rowbus, "queue", "list", "--database", "mysql://shop@db/shop") == (
-        "rowbus: mysql:// names no database that Rowbus works with: PostgreSQL (postgresql://user@host/name) or SQL "
-        "Server (mssql://user@host/name)."
-    )
+    for scheme in ("mysql", "mongodb", "sqlite"):
+        assert refused(rowbus, "queue", "list", "--database", f"{scheme}://shop@db/shop") == (
+            f"rowbus: {scheme}:// names no database that Rowbus works with: PostgreSQL "
+            "(postgresql://user@host/name) or SQL Server (mssql://user@host/name)."
+        )
 
 
 def test_retry_asks_nothing(rowbus: CommandLine) -> None:

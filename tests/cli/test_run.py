@@ -579,3 +579,27 @@ def test_what_is_paused_begins_nothing_also_after_a_restart_until_it_is_resumed(
         ("endpoint", "Sales", "a deploy"),
     ]
     assert rowbus("resume", "endpoint", "Sales").returncode == 1
+
+
+# --------------------------------------------------------------------------------------------------------- reloading
+
+
+def test_a_changed_program_is_served_again_after_what_is_in_hand_and_a_mistake_waits_for_its_correction(
+    shop: CommandLine, await_rows: AwaitRows
+) -> None:
+    program = shop.folder / "shop.py"
+    send(shop, "Wait", 1)
+    serving = shop.start("run", "shop:endpoint", "--reload")
+    serving.wait_for("handling 1 in ")
+
+    program.write_text("def")
+    serving.wait_for("shop.py changed: starting again")
+    (shop.folder / "go").touch()
+    await_rows("select count(*) from done where n = 1", 1)  # it drained
+    serving.wait_for("It ended with code 2: waiting for a change")
+    program.write_text(SHOP.replace('handling"', 'handling anew"'))
+    send(shop, "Wait", 2)
+    serving.wait_for("handling anew 2 in ")
+
+    serving.tell(signal.SIGTERM)
+    assert serving.wait() == 0

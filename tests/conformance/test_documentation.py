@@ -68,7 +68,6 @@ class Line(NamedTuple):
     behaviour: str
     modes: str
     test: str
-    postgresql: str
     sqlserver: str
 
     @property
@@ -80,7 +79,7 @@ class Line(NamedTuple):
         return self.test.partition("::")[2]
 
 
-_LINE = re.compile(r"^\| (\S.*?) \| (\S+) \| `?([^`|]+?)`? \| ?([^|]*?) ?\| ?([^|]*?) ?\|$", re.MULTILINE)
+_LINE = re.compile(r"^\| (\S.*?) \| (\S+) \| `?([^`|]+?)`? \| ?([^|]*?) ?\|$", re.MULTILINE)
 LINES = [line for line in map(Line._make, _LINE.findall(PAGE)) if line.modes not in {"modes", "---"}]
 TESTED = [line for line in LINES if "::" in line.test]
 

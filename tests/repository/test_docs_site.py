@@ -52,6 +52,24 @@ def test_the_navigation_has_the_groups_of_the_index() -> None:
     }
 
 
+def test_a_folder_that_is_linked_stands_for_its_pages() -> None:
+    listed = paths_in(docs_site.navigation(pages()))
+
+    first = listed.index("decisions/0001-embedded-server.md")
+    assert listed[first + 1] == "decisions/0002-raw-round-trips.md"
+
+
+def test_models_get_every_page_by_its_title_and_its_text_from_the_same_sources() -> None:
+    written = [docs_site.place(path) for path in docs_site.written_pages()]
+    files = docs_site.for_models(pages())
+
+    assert files["llms.txt"].startswith("# Rowbus\n\n> Messages, events and rows in the database")
+    assert [
+        line.split("](")[1].split(")")[0] for line in files["llms.txt"].splitlines() if line[:2] == "* "
+    ] == [f"{path.removesuffix('md')}html" for path in written]
+    assert all(pages()[path].strip() in files["llms-full.txt"] for path in written)
+
+
 def test_a_link_between_pages_of_the_docs_stays() -> None:
     assert "(how-to/try-the-demo.md)" in pages()["index.md"]
 

@@ -41,7 +41,7 @@ def test_a_version_is_that_of_its_tag_or_of_a_development_after_it(described: st
 # ------------------------------------------------------------------------------------------------------------- builds
 
 
-def run(*command: str, where: Path, umask: int = 0o022, **environment: str) -> str:
+def run(*command: str, where: Path, umask: int = 0o022, timeout: float = 240, **environment: str) -> str:
     done = subprocess.run(
         command,
         cwd=where,
@@ -50,7 +50,7 @@ def run(*command: str, where: Path, umask: int = 0o022, **environment: str) -> s
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=timeout,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -79,15 +79,43 @@ def build(folder: Path, umask: int) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in (folder / "dist").iterdir()}
 
 
+def release(folder: Path) -> dict[str, bytes]:
+    """Have `make release` build everything, in this environment as it is."""
+    (folder / ".venv").symlink_to(sys.prefix)
+    (folder / ".git/info/exclude").write_text(".venv\n", encoding="utf-8")
+    as_installed = ("-o", ".venv/dev.stamp")  # nothing is installed into it
+    run("make", "release", *as_installed, where=folder, timeout=500, SOURCE_DATE_EPOCH=EPOCH)
+    return {file.name: file.read_bytes() for file in (folder / "dist").iterdir()}
+
+
+def test_what_is_no_tag_is_no_release(tmp_path: Path) -> None:
+    shutil.copyfile(ROOT / "Makefile", tmp_path / "Makefile")
+    for command in (
+        ("init", "--quiet"),
+        ("add", "--all"),
+        ("commit", "--quiet", "-m", "x"),
+        ("tag", "v9.8.7"),
+    ):
+        run(*GIT, *command, where=tmp_path)
+    run("make", "is-tagged", where=tmp_path)
+
+    (tmp_path / "more").touch()
+    with pytest.raises(AssertionError, match="A release is made of a tag, without changes beside it"):
+        run("make", "is-tagged", where=tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.one_version
-@pytest.mark.timeout(600)  # two builds, each of an sdist and of a wheel from that
+@pytest.mark.timeout(900)  # two builds, each of an sdist and of a wheel from that
 def test_two_builds_of_a_tag_are_equal_pass_twines_check_and_can_be_installed(tmp_path: Path) -> None:
     here, there = checkout(tmp_path / "here", "v9.8.7"), checkout(tmp_path / "there" / "below", "v9.8.7")
 
-    built = build(here, umask=0o022)
+    made = release(here)
 
+    beside = {"Containerfile", "rowbus-9.8.7.cdx.json", "rowbus-site.tar.gz"}
+    built = {name: content for name, content in made.items() if name not in beside}
     assert sorted(built) == ["rowbus-9.8.7-py3-none-any.whl", "rowbus-9.8.7.tar.gz"]
+    assert made.keys() == built.keys() | beside
     assert build(there, umask=0o077) == built
     files = [str(here / "dist" / name) for name in built]
     run(sys.executable, "-m", "twine", "check", "--strict", *files, where=here)

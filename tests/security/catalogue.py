@@ -45,14 +45,16 @@ SEQUENCES_QUERY = """
     order by n.nspname collate "C", c.relname collate "C"
 """
 FUNCTIONS_QUERY = """
-    select n.nspname || '.' || p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')',
+    select n.nspname || '.' || p.proname || '('
+            || replace(replace(oidvectortypes(p.proargtypes), 'timestamp with time zone', 'timestamptz'), ', ', ',')
+            || ')',
         p.prosecdef,
         array(
             select r.role from unnest(%(roles)s::text[]) with ordinality as r (role, position)
             where has_function_privilege(r.role, p.oid, 'execute') order by r.position)
     from pg_proc as p inner join pg_namespace as n on n.oid = p.pronamespace
     where n.nspname = any(%(schemas)s)
-    order by n.nspname collate "C", p.proname collate "C", pg_get_function_identity_arguments(p.oid) collate "C"
+    order by n.nspname collate "C", p.proname collate "C", oidvectortypes(p.proargtypes) collate "C"
 """
 
 
@@ -67,7 +69,7 @@ def page(place: Installation) -> str:
         ),
         ("Sequences", "`N` next value, `S` read, `U` set.", list(_granted(place, SEQUENCES_QUERY))),
     ]
-    text = [f"## {title}\n\n{letters}\n\n{_table(rows)}" for title, letters, rows in parts]
+    text = [f"## {title}\n\n{letters}\n\n{table(rows)}" for title, letters, rows in parts]
     return "\n\n".join([*text, _functions(place)])
 
 
@@ -85,19 +87,42 @@ def _parameters(place: Installation) -> dict[str, list[str]]:
     return {"roles": list(place.names.values()), "schemas": list(SCHEMAS)}
 
 
-def _table(rows: Iterable[tuple[str, list[str]]]) -> str:
+def table(rows: Iterable[tuple[str, list[str]]]) -> str:
+    """Give a table with a column for each role, and one row for all that are granted alike."""
     head = ["| |" + "|".join(f" {role} " for role in ROLES) + "|", "| --- |" + " :-: |" * len(ROLES)]
-    return "\n".join([*head, *(f"| `{name}` | " + " | ".join(cells) + " |" for name, cells in rows)])
+    alike = _alike((f"`{name}`", tuple(cells)) for name, cells in rows)
+    return "\n".join(
+        [*head, *(f"| {'<br>'.join(names)} |{'|'.join(cells)}|" for cells, names in alike.items())]
+    )
+
+
+def _alike(rows: Iterable[tuple[str, tuple[str, ...]]]) -> dict[tuple[str, ...], list[str]]:
+    """Collect names by what holds for them, in order."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name, what in rows:
+        found.setdefault(what, []).append(name)
+    return found
 
 
 def _functions(place: Installation) -> str:
-    """Say of each function who may call it; a definer's runs with its owner's rights, and is marked."""
-    plain = {name: role for role, name in place.names.items()}
-    lines = ["| function | runs as | may be called by |", "| --- | --- | --- |"]
-    for name, definer, callers in place.owner.execute(FUNCTIONS_QUERY.encode(), _parameters(place)):
-        who = EVERYBODY if len(callers) == len(plain) else ", ".join(plain[role] for role in callers)
-        lines.append(
-            f"| `{name}` | {'its owner' if definer else 'its caller'} | {who or 'its owner alone'} |"
-        )
+    """List for each set of callers what they may call; a definer's runs with its owner's rights."""
+    asked = place.owner.execute(FUNCTIONS_QUERY.encode(), _parameters(place))
+    alike = _alike(
+        (f"`{name}`", (_callers(place, callers), str(definer))) for name, definer, callers in asked
+    )
+    lines = [
+        f"| {callers} | {'its owner' if definer == 'True' else 'its caller'} | {', '.join(names)} |"
+        for (callers, definer), names in alike.items()
+    ]
     intro = "`everybody` includes the stranger. Trigger functions do nothing when they are called."
-    return f"## Functions\n\n{intro}\n\n" + "\n".join(lines)
+    head = "| may be called by | runs as | functions |\n| --- | --- | --- |"
+    return f"## Functions\n\n{intro}\n\n{head}\n" + "\n".join(lines)
+
+
+def _callers(place: Installation, callers: list[str]) -> str:
+    plain = {name: role for role, name in place.names.items()}
+    return (
+        EVERYBODY
+        if len(callers) == len(plain)
+        else ", ".join(plain[role] for role in callers) or "its owner alone"
+    )

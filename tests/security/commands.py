@@ -7,6 +7,7 @@ what fails for another reason is not taken for that.
 from __future__ import annotations
 
 from rowbus.errors import RowbusError
+from tests.security import catalogue
 from tests.security.installation import ROLES, Installation, run
 
 ROW = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
@@ -120,25 +121,22 @@ def _outcome(place: Installation, role: str, command: str) -> str:
 
 def table(found: dict[str, dict[str, str]]) -> str:
     """Return the part of docs/privileges.md about commands; what was found by role and command."""
-    head = ["| |" + "|".join(f" {role} " for role in ROLES) + "|", "| --- |" + " :-: |" * len(ROLES)]
     rows = [
-        f"| `rowbus {command}` | "
-        + " | ".join("" if found[role][command] else "yes" for role in ROLES)
-        + " |"
+        (f"rowbus {command}", ["" if found[role][command] else "yes" for role in ROLES])
         for command in COMMANDS
     ]
-    return (
-        "## Commands\n\n`yes`: the command does its work. Else it fails and changes nothing.\n\n"
-        + "\n".join([*head, *rows])
-    )
+    intro = "`yes`: the command does its work. Else it fails and changes nothing."
+    return f"## Commands\n\n{intro}\n\n{catalogue.table(rows)}"
 
 
 def allowed(page: str, role: str) -> set[str]:
     """Return the commands that a page says a role can run."""
     column = list(ROLES).index(role)
-    found = set()
+    found = set[str]()
     for line in page.splitlines():
-        name, _, cells = line.removeprefix("| `rowbus ").partition("` |")
-        if name in COMMANDS and cells.split("|")[column].strip() == "yes":
-            found.add(name)
+        names, *cells = line[1:-1].split("|")
+        if line.startswith("| `rowbus ") and cells[column].strip() == "yes":
+            found |= {name.strip(" `").removeprefix("rowbus ") for name in names.split("<br>")} & set(
+                COMMANDS
+            )
     return found

@@ -70,6 +70,9 @@ def test_what_differs_from_sparks_defaults(spark: SparkSession) -> None:
 
     assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "127.0.0.1"
     assert settings["spark.ui.enabled"] == "false"
+    assert (
+        settings["spark.python.authenticate.socketTimeout"] == "120s"
+    )  # on a busy machine Python starts slowly
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.parquet.outputTimestampType") == "TIMESTAMP_MICROS"
 

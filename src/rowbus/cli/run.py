@@ -18,6 +18,7 @@ import tempfile
 import threading
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -25,6 +26,7 @@ import typer
 from rowbus.cli.embedded import Embedded, require_consent
 from rowbus.cli.options import Database, LogLines, Metrics, Verbose
 from rowbus.cli.output import LogFormat, show_logs
+from rowbus.cli.reload import RELOADED_VARIABLE, Reloader
 from rowbus.cli.serving import listening_on, serve
 from rowbus.cli.target import load_runnable
 from rowbus.database.backends import open_database
@@ -77,6 +79,10 @@ def run(  # noqa: PLR0913 - options, each by keyword
     concurrency: Concurrency = None,
     batch_size: BatchSize = None,
     drain: Drain = None,
+    reload: Annotated[
+        bool,
+        typer.Option("--reload", help="Start again when a .py file in this folder changes, for development."),
+    ] = False,
     metrics: Metrics = None,
     log_format: LogLines = LogFormat.TEXT,
     embedded: Embedded = False,
@@ -90,6 +96,11 @@ def run(  # noqa: PLR0913 - options, each by keyword
     --database, else the endpoint's own, else ROWBUS_DATABASE, else the embedded server. That one is for development:
     without a terminal, ask for it with --embedded. Exit code 1: it could not start, or had to be interrupted.
     """
+    if reload:
+        show_logs(logging.DEBUG if verbose else logging.INFO, log_format)
+        raise typer.Exit(0 if _reload(consent=embedded or sys.stdin.isatty()) else 1)
+    if os.environ.pop(RELOADED_VARIABLE, None):
+        follow_supervisor()
     if worker := os.environ.pop(WORKER_VARIABLE, None) is not None:  # what its handlers start is no worker
         follow_supervisor()
         database = os.environ[DATABASE_VARIABLE]
@@ -133,6 +144,16 @@ def _batch_size(text: str) -> int | Literal["auto"]:
     if not text.isdecimal() or int(text) < 1:
         raise typer.BadParameter(f"--batch-size is {text}; give a number from 1, or auto.")
     return int(text)
+
+
+def _reload(*, consent: bool) -> bool:
+    """Serve by this command without --reload; it has no terminal, so a terminal's consent goes with it."""
+    arguments = [one for one in sys.argv[1:] if one != "--reload"]
+    reloader = Reloader(
+        [*arguments, *(["--embedded"] if consent and "--embedded" not in arguments else [])], Path.cwd()
+    )
+    asyncio.run(run_until_signalled(reloader))
+    return reloader.clean
 
 
 def _refuse_for_logs(*options: object) -> None:

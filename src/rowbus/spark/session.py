@@ -32,6 +32,9 @@ LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
     "spark.driver.host": "127.0.0.1",
+    "spark.executor.heartbeatInterval": "60s",
+    "spark.network.timeout": "600s",
+    "spark.python.authenticate.socketTimeout": "120s",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -40,7 +43,7 @@ LOCAL: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-"""What differs from Spark's defaults: loopback only, warnings only, no web pages, UTC, timestamps all can read.
+"""What differs from Spark's defaults: loopback, patience, warnings, no web pages, UTC, timestamps all can read.
 
 Checkpoints use the Hadoop interface that starts no process for each file, which is faster on one machine
 (docs/performance.md).
