@@ -18,6 +18,7 @@ from tests.fixtures.database import MEMORY, run_directory
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.turns("kills with Spark", 3),
     pytest.mark.one_version,
     pytest.mark.timeout(1800),
     pytest.mark.filterwarnings("ignore"),  # of the libraries, about themselves

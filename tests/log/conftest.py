@@ -15,7 +15,7 @@ import pytest
 
 from tests.fixtures.database import DEBIAN_15, EXTERNAL, Server, Servers
 from tests.fixtures.log import Templates, copy_of
-from tests.log.orders import Orders
+from tests.log.orders import SCRIPT, Orders
 from tests.log.queue_q import Connect
 
 EXTENSION = Path("/usr/share/postgresql/15/extension/pgq.control")
@@ -39,6 +39,21 @@ def oracle(oracle_database: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
+SCRIPTS = {
+    "orders": SCRIPT,
+    "queue": """
+        select pgq.create_queue('q'), pgq.set_queue_config('q', 'ticker_max_lag', '0');
+        select pgq.register_consumer('q', 'c');
+    """,
+}
+
+
+@pytest.fixture
+def log_script(request: pytest.FixtureRequest) -> str:
+    """Give what makes the log of `orders` or `queue`, for a test that asks for one of them."""
+    return next((script for name, script in SCRIPTS.items() if name in request.fixturenames), "")
+
+
 @pytest.fixture
 def orders(log_database: str, pgq: psycopg.Connection) -> Orders:
     """Give a log called "orders", empty, and what tests of its consumers do with it."""
@@ -48,8 +63,6 @@ def orders(log_database: str, pgq: psycopg.Connection) -> Orders:
 @pytest.fixture
 def queue(pgq: psycopg.Connection) -> psycopg.Connection:
     """Give a connection, in autocommit mode; there is a queue "q" with a consumer "c"."""
-    pgq.execute("select pgq.create_queue('q'), pgq.set_queue_config('q', 'ticker_max_lag', '0')")
-    pgq.execute("select pgq.register_consumer('q', 'c')")
     return pgq
 
 

@@ -12,6 +12,13 @@ import psycopg
 import rowbus
 from rowbus.settings import ConsumerSettings
 
+SCRIPT = """
+select pgq.create_queue('orders'), pgq.set_queue_config('orders', 'ticker_max_lag', '0'),
+    pgq.set_queue_config('orders', 'ticker_max_count', '1'), pgq.set_queue_config('orders', 'ticker_idle_period', '0');
+create table seen (data text, at serial);
+"""
+"""What makes the log and the table: the `log_script` of the tests."""
+
 PATIENCE = 20.0  # seconds until a test that waits gives up
 SOON = timedelta(milliseconds=20)
 QUICK = ConsumerSettings(poll_delay=SOON, retry_delay=timedelta(0), max_retries=2)
@@ -23,14 +30,6 @@ class Orders:
     def __init__(self, dsn: str, connection: psycopg.Connection[Any]) -> None:
         self.dsn = dsn
         self.connection = connection
-        connection.execute("select pgq.create_queue('orders')")
-        for option, value in (
-            ("ticker_max_lag", "0"),
-            ("ticker_max_count", "1"),
-            ("ticker_idle_period", "0"),
-        ):
-            connection.execute("select pgq.set_queue_config('orders', %s, %s)", [option, value])
-        connection.execute("create table seen (data text, at serial)")
 
     def log(self) -> rowbus.Log:
         return rowbus.Log(self.dsn, "orders")

@@ -87,9 +87,13 @@ def _table(address: QueueAddress) -> sql.Identifier:
 
 
 @pytest.fixture
+def log_script() -> str:
+    return "select pgq.create_queue('orders')"
+
+
+@pytest.fixture
 async def bench(log_database: str) -> AsyncIterator[Bench]:
     async with await psycopg.AsyncConnection.connect(log_database, autocommit=True) as connection:
-        await connection.execute("select pgq.create_queue('orders')")
         session = await Database(log_database).connect()
         for address in (ERROR, BILLING):
             await create_queue(session, address)

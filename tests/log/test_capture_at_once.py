@@ -10,15 +10,22 @@ import pytest
 Connection = psycopg.Connection[Any]
 
 
+MADE = """
+    select pgq.create_queue('q');
+    create table public.orders (id int primary key, note text);
+    create trigger changes after insert or update or delete on public.orders
+    for each row execute function pgq.jsontriga('q')
+"""
+
+
+@pytest.fixture
+def log_script() -> str:
+    return MADE
+
+
 @pytest.fixture
 def orders(pgq: Connection) -> Connection:
     """Give a connection; there is a log q, and a table orders with PgQ's own trigger."""
-    pgq.execute("""
-        select pgq.create_queue('q');
-        create table public.orders (id int primary key, note text);
-        create trigger changes after insert or update or delete on public.orders
-        for each row execute function pgq.jsontriga('q')
-    """)
     return pgq
 
 

@@ -12,6 +12,11 @@ from tests.log.coop_queue import CoopQueue, another_session, emptied
 
 
 @pytest.fixture
+def log_script() -> str:
+    return "select pgq.create_queue('q')"
+
+
+@pytest.fixture
 def queue(pgq: psycopg.Connection) -> CoopQueue:
     queue = CoopQueue(pgq)
     queue.create("a", "b")

@@ -50,9 +50,13 @@ ROW = (
 
 
 @pytest.fixture
+def log_script() -> str:
+    return "select pgq.create_queue('q')"
+
+
+@pytest.fixture
 def database(pgq: Connection) -> Connection:
     """Give a database with the queue q, whose events are only noted down; code is generated when a test says so."""
-    pgq.execute("select pgq.create_queue('q')")
     pgq.execute("drop event trigger if exists pgq_table_changed")
     prepare(pgq)
     return pgq

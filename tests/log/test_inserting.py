@@ -23,9 +23,13 @@ EVENTS = """
 
 
 @pytest.fixture
+def log_script() -> str:
+    return "select pgq.create_queue('q')"
+
+
+@pytest.fixture
 def queue(pgq: Connection) -> Connection:
     """Give a connection; there is a queue called `q`."""
-    pgq.execute("select pgq.create_queue('q')")
     return pgq
 
 

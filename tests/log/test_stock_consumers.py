@@ -8,13 +8,17 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from rowbus.database.postgresql.database import Database
-from rowbus.log.schema.installer import install_now
+from tests.fixtures.log import Templates, copy_of
 from tests.fixtures.processes import Program, await_that
 from tests.log import stock
 from tests.log.stock import StockTools, keywords
 
 APPLIED = "create table applied (id bigint, type text, data text, job text)"
+
+
+@pytest.fixture
+def log_script() -> str:
+    return f"select pgq.create_queue('q'); {APPLIED}"
 
 
 @pytest.fixture
@@ -27,19 +31,14 @@ def tools(tmp_path: Path) -> Iterator[StockTools]:
 @pytest.fixture
 def source(pgq: psycopg.Connection) -> psycopg.Connection:
     """Give a connection to a database with a queue "q" and a table for what was applied."""
-    pgq.execute("select pgq.create_queue('q')")
-    pgq.execute(APPLIED)
     return pgq
 
 
 @pytest.fixture
-def target_database(database: str) -> str:
+def target_database(postgres_server: str, templates: Templates) -> Iterator[str]:
     """Give the DSN of a second database with our schema."""
-    with Database(database).session() as session:
-        install_now(session)
-    with psycopg.connect(database) as connection:
-        connection.execute(APPLIED)
-    return database
+    with copy_of(postgres_server, templates.after(postgres_server, APPLIED)) as dsn:
+        yield dsn
 
 
 @pytest.fixture

@@ -69,6 +69,11 @@ def ticker(dsn: str, **settings: Unpack[Settings]) -> rowbus.Ticker:
 
 
 @pytest.fixture
+def log_script() -> str:
+    return ""  # when a tick is due depends on when the log was made
+
+
+@pytest.fixture
 def orders(pgq: Connection) -> str:
     """Give the name of a log with a consumer `audit`."""
     pgq.execute("select pgq.create_queue('orders'), pgq.register_consumer('orders', 'audit')")

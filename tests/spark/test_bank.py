@@ -23,7 +23,13 @@ from rowbus.database.embedded import find_binaries
 from rowbus.spark.pipelines import archive, replicate
 from tests.fixtures.pairs import effort
 
-pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.turns("kills with Spark", 3),
+    pytest.mark.one_version,
+    pytest.mark.spark,
+    pytest.mark.timeout(400),
+]
 
 TABLES = {
     "pgbench_accounts": "aid",

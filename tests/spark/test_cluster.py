@@ -24,7 +24,7 @@ from tests.spark.crash.scene import Log, into_table
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.turns("cluster", 1),
+    pytest.mark.turns("kills with Spark", 3),
     pytest.mark.one_version,
     pytest.mark.spark,
     pytest.mark.timeout(600),

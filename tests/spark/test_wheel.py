@@ -46,6 +46,7 @@ def log_with_an_order(log_database: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.turns("kills with Spark", 3)
 @pytest.mark.spark
 @pytest.mark.one_version
 @pytest.mark.timeout(300)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 
 import httpx
@@ -13,6 +13,9 @@ import pytest
 from rowbus.web import application
 from rowbus.web.settings import WebSettings
 from rowbus.web.site import Site
+from tests.fixtures.database import new_database
+from tests.fixtures.log import Templates, copy_of
+from tests.web.shop import make_shop
 
 BASE = "http://127.0.0.1:8642"
 
@@ -35,6 +38,23 @@ async def browser(
             yield client
         finally:
             await app.state.site.close()
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest, postgres_server: str, templates: Templates) -> Iterator[str]:
+    """Give the DSN of a database of this test's own: with a shop, where its module says `HAS_SHOP = True`, or empty."""
+    if getattr(request.module, "HAS_SHOP", False):
+        place = copy_of(postgres_server, templates.made(postgres_server, "shop", make_shop))
+    else:
+        place = new_database(postgres_server)
+    with place as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def empty_database(postgres_server: str) -> Iterator[str]:
+    with new_database(postgres_server) as dsn:
+        yield dsn
 
 
 @pytest.fixture

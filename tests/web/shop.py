@@ -21,7 +21,6 @@ from psycopg.conninfo import make_conninfo
 
 from rowbus.database.backends import open_database
 from rowbus.database.sessions import AsyncSession
-from rowbus.log.schema.installer import install_now
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
@@ -121,11 +120,9 @@ class Shop:
 
 
 def make_shop(dsn: str) -> Shop:
-    """Make the tables and the log, with a consumer `revenue`; nothing is in them."""
+    """Make the tables, and in the log's schema a log, with a consumer `revenue`; nothing is in them."""
     with ThreadPoolExecutor() as thread:  # Playwright's loop runs in this one
         thread.submit(asyncio.run, _create(dsn)).result()
-    with open_database(dsn).session() as session:
-        install_now(session)
     shop = Shop(dsn)
     shop.ask("select pgq.create_queue(%s)", LOG)
     shop.ask("select pgq.register_consumer(%s, 'revenue')", LOG)

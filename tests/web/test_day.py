@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwr
 
 from tests.fixtures.command_line import CommandLine
 from tests.web.failures import ErrorQueue
-from tests.web.shop import DELAYED, LOG, SALES, Shop, make_shop, stock
+from tests.web.shop import DELAYED, LOG, SALES, Shop, stock
 from tests.web.test_command import served
 from tests.web.test_processes import SAGAS, begin, declare
 
@@ -41,6 +41,8 @@ RULES_OF_COLOUR = {"runOnly": {"type": "rule", "values": ["color-contrast", "lin
 MOST_STEPS = 80  # of the Tab key, to what a page has
 PHONE, DESK = ViewportSize(width=390, height=844), ViewportSize(width=1280, height=900)
 
+HAS_SHOP = True  # in `database`
+
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
@@ -59,7 +61,7 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture
 def shop(database: str, rowbus: CommandLine) -> Shop:
     """Give a shop with failures, reminders, dead subscriptions and dead letters."""
-    shop = make_shop(database)
+    shop = Shop(database)
     assert rowbus("queue", "create", "error", "audit").returncode == 0
     stock(shop)
     begin(database, "A-17")

@@ -14,15 +14,17 @@ from rowbus.web.delayed.messages import bars, read_place, spans, write_place
 from rowbus.web.settings import WebSettings
 from tests.fixtures.every import every
 from tests.web.conftest import browser, confirm, key_of
-from tests.web.shop import DELAYED, HOSTILE, SALES, Shop, assert_is_text, make_shop
+from tests.web.shop import DELAYED, HOSTILE, SALES, Shop, assert_is_text
 
 TABLE = {"table": str(DELAYED)}
 SOON = timedelta(minutes=5)
 
+HAS_SHOP = True  # in `database`
+
 
 @pytest.fixture
 def shop(database: str) -> Shop:
-    return make_shop(database)
+    return Shop(database)
 
 
 @pytest.fixture

@@ -20,14 +20,16 @@ from rowbus.web.settings import WebSettings
 from rowbus.web.visit import Visit
 from tests.fixtures.every import every
 from tests.web.conftest import browser, confirm, key_of
-from tests.web.shop import HOSTILE, LOG, Shop, assert_is_text, make_shop
+from tests.web.shop import HOSTILE, LOG, Shop, assert_is_text
 
 CONSUMER = {"log": LOG, "consumer": "revenue"}
+
+HAS_SHOP = True  # in `database`
 
 
 @pytest.fixture
 def shop(database: str) -> Shop:
-    shop = make_shop(database)
+    shop = Shop(database)
     shop.tick()
     return shop
 
@@ -402,6 +404,6 @@ async def test_what_is_masked_is_not_shown(shop: Shop) -> None:
             assert "R1" in shown
 
 
-async def test_a_database_without_logs_says_what_to_do(database: str) -> None:
-    async with browser(database) as client:
+async def test_a_database_without_logs_says_what_to_do(empty_database: str) -> None:
+    async with browser(empty_database) as client:
         assert "rowbus log create" in (await client.get("/logs")).text

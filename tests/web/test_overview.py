@@ -24,7 +24,7 @@ from rowbus.web.site import Site
 from tests.fixtures.command_line import Ask, CommandLine, as_role
 from tests.fixtures.spark_driver import driver_of_spark
 from tests.web.conftest import browser, confirm, site_of, token_of
-from tests.web.shop import make_shop
+from tests.web.shop import Shop
 
 HOSTILE = "<script>alert(1)</script>\u202e"
 SALES = QueueAddress("public", "Sales")
@@ -327,7 +327,7 @@ async def test_an_instance_is_shown_again_after_its_connection_was_lost(database
 @pytest.mark.one_version
 async def test_a_role_that_may_not_see_sessions_is_told(database: str, rowbus: CommandLine, ask: Ask) -> None:
     rowbus("queue", "create", "Sales")
-    with make_shop(database).viewing(SALES) as dsn:
+    with Shop(database).viewing(SALES) as dsn:
         async with idle("Sales", database), browser(dsn, WebSettings(period=0.05)) as client:
             (sales,) = await working(client, {"Sales": 1})
             shown = (await client.get("/")).text

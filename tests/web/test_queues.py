@@ -14,7 +14,7 @@ from rowbus.web.settings import WebSettings
 from tests.fixtures.command_line import Ask
 from tests.web.conftest import browser, confirm
 from tests.web.failures import ErrorQueue, text_of
-from tests.web.shop import BILLING, SALES, make_shop
+from tests.web.shop import BILLING, SALES, Shop
 
 NAME = {"name": str(SALES)}
 
@@ -25,8 +25,11 @@ class Place:
     pass
 
 
+HAS_SHOP = True  # in `database`
+
+
 async def test_a_queue_shows_what_waits_and_who_sends_and_a_message_opens(database: str) -> None:
-    shop = make_shop(database)
+    shop = Shop(database)
     shop.subscribe("Sales", SALES, "Shop.CardCharged")
     queue = ErrorQueue(database)
     row = queue.add(
@@ -53,7 +56,6 @@ async def test_a_queue_shows_what_waits_and_who_sends_and_a_message_opens(databa
 
 
 async def test_a_queue_is_emptied_and_it_is_noted(database: str, ask: Ask) -> None:
-    make_shop(database)
     with psycopg.connect(database) as connection:
         for _ in range(3):
             rowbus.Client(connection).send("Sales", {}, type="Shop.Place")
@@ -70,7 +72,6 @@ async def test_a_queue_is_emptied_and_it_is_noted(database: str, ask: Ask) -> No
 
 
 async def test_an_endpoint_shows_what_it_has_in_hand_since_when_and_where(database: str) -> None:
-    make_shop(database)
     begun, go_on = asyncio.Event(), asyncio.Event()
     sales = rowbus.Endpoint("Sales", database=database)
 

@@ -31,7 +31,7 @@ from tests.fixtures.command_line import CommandLine
 from tests.fixtures.every import every
 from tests.web.conftest import BASE
 from tests.web.failures import ErrorQueue, text_of
-from tests.web.shop import BILLING, DELAYED, HOSTILE, LOG, ROUTING, Shop, assert_is_text, make_shop
+from tests.web.shop import BILLING, DELAYED, HOSTILE, LOG, ROUTING, Shop, assert_is_text
 
 pytestmark = pytest.mark.one_version
 
@@ -47,6 +47,8 @@ MEANS_OF_ENTRY: Final = {
     "OpenID Connect": WebSettings(openid=OPENID),
 }
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+HAS_SHOP = True  # in `database`
 
 
 def routes_of(app: Starlette) -> list[Route]:
@@ -142,7 +144,7 @@ async def test_no_action_answers_a_viewer(role: Role, settings: WebSettings) -> 
 def shop(database: str, rowbus: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Shop:
     """Give a shop in which every text is hostile, and every content has a secret."""
     monkeypatch.setattr(events, "following", partial(events.following, period=0.05, longest=0.5))
-    shop = make_shop(database)
+    shop = Shop(database)
     assert rowbus("queue", "create", "error", "audit", "<script>alert(1)</script>").returncode == 0
     body = json.dumps({"card": SECRET, "text": HOSTILE}).encode()
     more = {Header.CONVERSATION_ID: "C1", HOSTILE: HOSTILE}

@@ -8,13 +8,15 @@ from rowbus.web.settings import WebSettings
 from tests.fixtures.command_line import CommandLine
 from tests.web.conftest import browser
 from tests.web.failures import ErrorQueue, text_of
-from tests.web.shop import SALES, make_shop
+from tests.web.shop import SALES, Shop
 from tests.web.test_processes import begin
+
+HAS_SHOP = True  # in `database`
 
 
 async def test_a_key_is_found_in_every_place(database: str, rowbus: CommandLine) -> None:
     assert rowbus("queue", "create", "error", "audit").returncode == 0
-    shop = make_shop(database)
+    shop = Shop(database)
     shop.delay(timedelta(hours=1), "A-17")
     begin(database, "A-17", "B-1")
     queue = ErrorQueue(database)

@@ -10,16 +10,18 @@ import pytest
 from rowbus.messages.address import QueueAddress
 from rowbus.web.settings import WebSettings
 from tests.web.conftest import browser, confirm
-from tests.web.shop import BILLING, HOSTILE, ROUTING, Shop, assert_is_text, make_shop
+from tests.web.shop import BILLING, HOSTILE, ROUTING, Shop, assert_is_text
 
 NOWHERE = QueueAddress("public", "Loyalty")
 DEAD = {"table": str(ROUTING), "endpoint": "Loyalty", "topic": "Shop.OrderShipped"}
 LIVE = {"table": str(ROUTING), "endpoint": "Billing", "topic": "Shop.OrderShipped"}
 
+HAS_SHOP = True  # in `database`
+
 
 @pytest.fixture
 def shop(database: str) -> Shop:
-    shop = make_shop(database)
+    shop = Shop(database)
     shop.subscribe("Billing", BILLING, "Shop.OrderShipped")
     shop.subscribe("Loyalty", NOWHERE, "Shop.OrderShipped")
     return shop
@@ -110,6 +112,6 @@ async def test_what_is_hostile_is_shown_as_text(shop: Shop, client: httpx.AsyncC
     assert endpoints(shop) == ["Billing", "Loyalty"]
 
 
-async def test_a_database_without_subscriptions_says_what_to_do(database: str) -> None:
-    async with browser(database) as client:
+async def test_a_database_without_subscriptions_says_what_to_do(empty_database: str) -> None:
+    async with browser(empty_database) as client:
         assert "rowbus subscriptions create" in (await client.get("/subscriptions")).text

@@ -43,6 +43,20 @@ def version_of_assets() -> str:
     return found.hexdigest()[:12]
 
 
+@cache
+def _templates() -> Environment:
+    """Give the templates; those of one site are another's, and compiled once."""
+    made = Environment(
+        loader=PackageLoader("rowbus.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(showing.FILTERS)
+    return made
+
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -68,14 +82,7 @@ class Site:
         self.sampler = Sampler(self)
         self.version = version_of_assets()
         self._permits = anyio.CapacityLimiter(MOST_SESSIONS)
-        self.templates = Environment(
-            loader=PackageLoader("rowbus.web"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self.templates.filters.update(showing.FILTERS)
+        self.templates = _templates()
 
     async def read(
         self, work: Callable[Concatenate[Session, P], T], *arguments: P.args, **named: P.kwargs

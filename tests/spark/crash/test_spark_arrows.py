@@ -15,7 +15,13 @@ from tests.spark.crash.conftest import SINKS, SQL_SINKS, MakeStream
 from tests.spark.crash.faults import Plan, has_fired
 from tests.spark.crash.scene import Log
 
-pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.turns("kills with Spark", 3),
+    pytest.mark.one_version,
+    pytest.mark.spark,
+    pytest.mark.timeout(600),
+]
 
 SOURCE_ARROWS = [
     Plan("source.prepare"),

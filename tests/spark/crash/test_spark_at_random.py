@@ -30,6 +30,7 @@ SEED = int(os.environ.get("ROWBUS_TEST_SEED", today()))
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.turns("kills with Spark", 3),
     pytest.mark.one_version,
     pytest.mark.spark,
     pytest.mark.timeout(300 + 60 * RUNS),

@@ -18,7 +18,13 @@ from tests.fixtures.processes import children
 from tests.spark.crash.faults import Plan, has_fired
 from tests.spark.crash.scene import LOG, Log
 
-pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.turns("kills with Spark", 3),
+    pytest.mark.one_version,
+    pytest.mark.spark,
+    pytest.mark.timeout(400),
+]
 
 EVENTS = int(os.environ.get("ROWBUS_TEST_BIG_TICK", effort("400000", "1000000")))
 PER_BATCH = EVENTS // 10

@@ -21,7 +21,13 @@ from tests.fixtures.processes import Program, Programs, await_that, children
 from tests.spark.crash.faults import Plan, has_fired
 from tests.spark.crash.scene import Copy, Log, into_table
 
-pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.turns("kills with Spark", 3),
+    pytest.mark.one_version,
+    pytest.mark.spark,
+    pytest.mark.timeout(900),
+]
 
 PROGRAM = Path(__file__).with_name("stream_program.py")
 MOMENTS = [

@@ -17,7 +17,13 @@ from tests.spark.crash.conftest import SINKS, SQL_SINKS, MakeStream
 from tests.spark.crash.faults import Plan, has_fired, release
 from tests.spark.crash.scene import Log, Stream
 
-pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.turns("failures with Spark", 4),
+    pytest.mark.one_version,
+    pytest.mark.spark,
+    pytest.mark.timeout(600),
+]
 
 
 @contextmanager

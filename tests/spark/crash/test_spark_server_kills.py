@@ -22,7 +22,12 @@ from tests.spark.crash.conftest import SINKS, make_copy
 from tests.spark.crash.faults import Plan, has_fired, release
 from tests.spark.crash.scene import Log, Stream
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.turns("kills with Spark", 3),
+    pytest.mark.spark,
+    pytest.mark.timeout(300),
+]
 
 MOMENTS = [
     Plan("source.initial", "after"),

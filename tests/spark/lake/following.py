@@ -48,9 +48,6 @@ class Following:
         self.folder = LakeFolder(folder)
         self.settings = TablesSettings(str(folder), "changes", ("*",), dsn, kind, history, origins=history)
         self.batches = 0
-        connection.execute("select pgq.create_queue('changes')")
-        with Database(dsn).session() as session:
-            session.run(ConsumerTable("changes", "lake").register())
 
     def settings_with_history(self, *, asked: bool = True) -> TablesSettings:
         """Give settings that stage what versions need."""

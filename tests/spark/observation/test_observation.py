@@ -18,13 +18,18 @@ import rowbus.spark
 from rowbus.errors import ConfigurationError
 from rowbus.running.telemetry import instruments, tracing
 from tests.fixtures.processes import await_that
-from tests.log.orders import Orders
+from tests.log.orders import SCRIPT, Orders
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 pytestmark = pytest.mark.one_version
+
+
+@pytest.fixture
+def log_script() -> str:
+    return SCRIPT
 
 
 @pytest.fixture

@@ -9,8 +9,18 @@ from tests.spark.pipelines.shop import CAPTURE, TABLES, Shop
 
 
 @pytest.fixture
-def shop(request: pytest.FixtureRequest, log_database: str, pgq: psycopg.Connection) -> Shop:
-    """Give a database whose tables are captured, as JSON unless a test is parametrized."""
-    pgq.execute(TABLES)
-    pgq.execute(CAPTURE.format(form=getattr(request, "param", "json")))
+def form() -> str:
+    """Give the form in which changes are captured, JSON unless a test is parametrized."""
+    return "json"
+
+
+@pytest.fixture
+def log_script(form: str) -> str:
+    """Give what makes tables that are captured."""
+    return TABLES + CAPTURE.format(form=form)
+
+
+@pytest.fixture
+def shop(log_database: str, pgq: psycopg.Connection) -> Shop:
+    """Give a database whose tables are captured."""
     return Shop(log_database, pgq)

@@ -25,7 +25,7 @@ from generate_series(1, {count}) as i;
 insert into "Line items" select i, 1, E'a & b = c\\n\\t\\\\' from generate_series(1, {count}) as i;
 insert into readings select i + 0.1 from generate_series(1, {count}) as i;
 """
-in_both_formats = pytest.mark.parametrize("shop", ["json", "url"], indirect=True)
+in_both_formats = pytest.mark.parametrize("form", ["json", "url"])
 NULLS = "insert into orders (id) values (-1)"
 
 

@@ -73,11 +73,13 @@ def rows(**columns: list[Any]) -> pa.RecordBatch:
 
 
 @pytest.fixture
+def log_script() -> str:
+    return "select pgq.create_queue('orders'); create table goods (id int8 primary key, name text)"
+
+
+@pytest.fixture
 def writing(log_database: str) -> Iterator[Writing]:
     """Give what writes batches into `log_database`, where there are a log "orders" and a table `goods`."""
-    with psycopg.connect(log_database, autocommit=True) as connection:
-        connection.execute("select pgq.create_queue('orders')")
-        connection.execute("create table goods (id int8 primary key, name text)")
     yield Writing(log_database)
     with psycopg.connect(log_database, autocommit=True) as connection:
         query = "select gid from pg_prepared_xacts where database = current_database()"

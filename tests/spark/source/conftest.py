@@ -14,12 +14,17 @@ from rowbus.database.statements import script
 from rowbus.log.schema import table as log_schema
 from rowbus.spark.log_source import source as log_source
 from rowbus.spark.log_source.readers import LogBatchReader, LogStreamReader
-from tests.log.orders import Orders
+from tests.log.orders import SCRIPT, Orders
 from tests.log.queue_q import Connect
 from tests.spark.source.reading import Options
 
 ROLE = "rowbus_test_spark_reader"
 Streams = Callable[..., LogStreamReader]
+
+
+@pytest.fixture
+def log_script() -> str:
+    return SCRIPT
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from rowbus.errors import ConsumerBusyError, DataLossError
 from rowbus.spark.log_source.hold import LogHold
 from rowbus.spark.log_source.readers import LogBatchReader
 from rowbus.spark.pipelines.release import put_stranger_aside, release_committed
-from tests.log.orders import Orders
+from tests.log.orders import SCRIPT, Orders
 from tests.log.queue_q import Connect
 from tests.spark.source.conftest import Streams
 from tests.spark.source.reading import Offset, Query, as_spark, between, datas
@@ -220,9 +220,9 @@ def test_a_log_that_was_made_anew_is_a_loss(orders: Orders, stream: Streams) -> 
     orders.connection.execute("select pgq.unregister_consumer('orders', 'spark')")
     orders.connection.execute("select pgq.drop_queue('orders')")
     orders.connection.execute("drop table seen")
-    anew = Orders(orders.dsn, orders.connection)
+    orders.connection.execute(SCRIPT)
     for data in "cde":
-        anew.deliver(data)
+        orders.deliver(data)
     failing = stream()
     with pytest.raises(DataLossError):
         Query(failing, query.at).batch()

@@ -53,21 +53,28 @@ async def create_queue(
     Raises InvalidAddressError for a name that is too long, ConfigurationError when the schema does not exist, or what
     is there belongs to a role that this one cannot trust.
     """
-    await run_steps(session, refuse_foreign(address))
-    return await ensure_queue(session, address, body_string=body_string, notify_trigger=notify_trigger)
+    missing = await create_table(session, queue_table(address), "queue")
+    await _add_extras(session, address, body_string=body_string, notify_trigger=notify_trigger)
+    return missing
 
 
 async def ensure_queue(
     session: AsyncSession, address: QueueAddress, *, body_string: bool = False, notify_trigger: bool = False
 ) -> bool:
     """Do what `create_queue` does, of which the caller has asked whose it is: with others, in one question."""
+    missing = await ensure_table(session, queue_table(address), "queue")
+    await _add_extras(session, address, body_string=body_string, notify_trigger=notify_trigger)
+    return missing
+
+
+async def _add_extras(
+    session: AsyncSession, address: QueueAddress, *, body_string: bool, notify_trigger: bool
+) -> None:
     table = queue_table(address)
-    missing = await ensure_table(session, table, "queue")
     if body_string:
         await add_body_string(session, address)
     if notify_trigger:
         await _change(session, table, table.has_notify_trigger(), table.create_notify_trigger())
-    return missing
 
 
 async def add_body_string(session: AsyncSession, address: QueueAddress) -> None:
@@ -81,8 +88,10 @@ async def create_table(session: AsyncSession, table: MessageTable | RecordTable,
 
     `called` is what the log calls it.
     """
-    await run_steps(session, refuse_foreign(table.address))
-    return await ensure_table(session, table, called)
+    missing = await ensure_table(session, table, called)
+    if not missing:  # else it was asked when it had been made
+        await run_steps(session, refuse_foreign(table.address))
+    return missing
 
 
 async def ensure_table(session: AsyncSession, table: MessageTable | RecordTable, called: str) -> bool:
