@@ -21,7 +21,13 @@ memberships as (
     inner join grantors on membership.grantor = grantors.oid
     inner join pg_catalog.pg_roles as role on membership.roleid = role.oid
     where
-        role.rolname not in ('pgq_reader', 'pgq_writer', 'pgq_admin')
+        -- from PostgreSQL 16 on, who creates a role is a member of it, and may only give it to others
+        coalesce(
+            (pg_catalog.to_jsonb(membership) ->> 'inherit_option')::boolean
+            or (pg_catalog.to_jsonb(membership) ->> 'set_option')::boolean,
+            true
+        )
+        and role.rolname not in ('pgq_reader', 'pgq_writer', 'pgq_admin')
         and role.rolname::text not like 'pg\_%'
 ),
 
@@ -60,7 +66,6 @@ relations as (
         relation.relname,
         relation.relkind,
         relation.relowner,
-        relation.relacl,
         namespace.nspname,
         namespace.nspowner,
         namespace.nspacl
@@ -68,6 +73,19 @@ relations as (
     inner join pg_catalog.pg_namespace as namespace on namespace.nspname::text = named.schema
     left join pg_catalog.pg_class as relation
         on namespace.oid = relation.relnamespace and relation.relname::text = named.name
+),
+
+members as (
+    select
+        relations.oid as root,
+        relations.oid
+    from relations
+    union distinct
+    select
+        members.root,
+        child.inhrelid as oid
+    from members
+    inner join pg_catalog.pg_inherits as child on members.oid = child.inhparent
 ),
 
 parts as (
@@ -113,6 +131,37 @@ parts as (
         'pg_catalog.pg_class'::regclass as catalogue,
         oid
     from pg_catalog.pg_class
+),
+
+uses as (
+    select
+        members.root,
+        parts.catalogue,
+        parts.oid
+    from members
+    inner join parts on members.oid = parts.relation
+    union distinct
+    select
+        uses.root,
+        deeper.catalogue,
+        deeper.oid
+    from uses
+    cross join lateral (
+        select
+            needs.refclassid::regclass as catalogue,
+            needs.refobjid as oid
+        from pg_catalog.pg_depend as needs
+        where
+            needs.classid = uses.catalogue
+            and needs.objid = uses.oid
+            and needs.refclassid = 'pg_catalog.pg_type'::regclass
+        union all
+        select
+            'pg_catalog.pg_constraint'::regclass as catalogue,
+            checked.oid
+        from pg_catalog.pg_constraint as checked
+        where checked.contypid = uses.oid and uses.catalogue = 'pg_catalog.pg_type'::regclass
+    ) as deeper
 ),
 
 owned as (
@@ -167,8 +216,13 @@ select
         where granted.privilege_type = 'CREATE' and granted.grantee not in (select trusted.oid from trusted)
         union all
         select
-        from pg_catalog.aclexplode(relations.relacl) as granted
-        where granted.privilege_type = 'TRIGGER' and granted.grantee not in (select trusted.oid from trusted)
+        from members
+        inner join pg_catalog.pg_class as part on members.oid = part.oid
+        cross join lateral pg_catalog.aclexplode(part.relacl) as granted
+        where
+            members.root = relations.oid
+            and granted.privilege_type = 'TRIGGER'
+            and granted.grantee not in (select trusted.oid from trusted)
     ) as is_firm,
     coalesce(foreigners.things, '{}') as things,
     coalesce(foreigners.owners, '{}') as owners
@@ -176,24 +230,37 @@ from relations
 left join
     lateral pg_catalog.pg_identify_object('pg_catalog.pg_class'::regclass, relations.oid, 0) as relation
 on true
-cross join lateral (
+left join (
     select
+        used.root,
         pg_catalog.array_agg(thing.type || ' ' || thing.identity order by thing.type, thing.identity)
             as things,
         pg_catalog.array_agg(used.owner::regrole::text order by thing.type, thing.identity) as owners
     from (
         select distinct
+            uses.root,
             owned.catalogue,
             owned.oid,
             owned.owner
-        from parts
+        from uses
         inner join pg_catalog.pg_depend as needs
-            on parts.catalogue = needs.classid and parts.oid = needs.objid
+            on uses.catalogue = needs.classid and uses.oid = needs.objid
         inner join owned on needs.refclassid = owned.catalogue and needs.refobjid = owned.oid
         where
-            parts.relation = relations.oid
-            and owned.oid <> relations.oid
+            owned.oid <> uses.root
             and owned.owner not in (select trusted.oid from trusted)
+        union distinct
+        select
+            members.root,
+            'pg_catalog.pg_class'::regclass as catalogue,
+            part.oid,
+            part.relowner as owner
+        from members
+        inner join pg_catalog.pg_class as part on members.oid = part.oid
+        where
+            part.oid <> members.root
+            and part.relowner not in (select trusted.oid from trusted)
     ) as used
     cross join lateral pg_catalog.pg_identify_object(used.catalogue, used.oid, 0) as thing
-) as foreigners
+    group by used.root
+) as foreigners on relations.oid = foreigners.root
