@@ -143,3 +143,55 @@ def test_generated_code_waits_for_the_row_that_tells_the_shape(
     pgq.execute("insert into shop.orders values (1)")
 
     assert [one[0] for one in told(pgq)] == ["ALTER", "INSERT"]
+
+
+BY_HAND = "for each row execute function pgq.jsontriga('q', 'exact')"
+WITHOUT_A_LOG = "update pgq.queue set queue_disable_insert = true where queue_name = 'q'"
+CHANGES = [
+    ("set rowbus.rewritten = 'no oid'", "alter table shop.orders add total int"),
+    (WITHOUT_A_LOG, "alter table shop.orders add total int"),
+    (WITHOUT_A_LOG, "drop table shop.orders"),
+    ("drop trigger capture_q on shop.orders", f"create trigger t instead of insert on seen {BY_HAND}"),
+    ("drop trigger capture_q on shop.orders", f"create trigger t after insert on far {BY_HAND}"),
+]
+
+
+OTHERS = """
+    select pgq.create_queue('p'); create table shop.bills (id int primary key);
+    create view seen as select 1 as id;
+    create foreign data wrapper w; create server s foreign data wrapper w; create foreign table far (id int) server s;
+    select pgq.capture_table('shop.bills', 'p')
+"""
+FORGET = "delete from pgq.capture_shape where cs_shape -> 'table' ->> 1 in ('bills', 'far', 'seen')"
+
+
+@every("state, change", CHANGES)
+def test_what_no_log_can_be_told_fails_no_command_and_no_maintenance(
+    pgq: Connection, state: str, change: str
+) -> None:
+    with pgq.transaction(force_rollback=True):
+        pgq.execute(CAPTURED.encode())
+        pgq.execute(OTHERS.encode())
+        pgq.execute(state.encode())
+        pgq.execute(change.encode())
+        pgq.execute(FORGET.encode())
+        pgq.execute("select pgq.maint_capture()")
+
+        told = pgq.execute("select 1 from pgq.capture_shape where cs_queue = 'p'").fetchall()
+    assert told == [(1,)]
+
+
+@every("call", ["select pgq.tell_change('shop.orders', 'capture_q', true)", "table pgq.capture_shape"])
+def test_a_writer_tells_nothing_that_did_not_happen_and_reads_nothing_that_was_told(
+    pgq: Connection, call: str
+) -> None:
+    with pgq.transaction(force_rollback=True):
+        pgq.execute(CAPTURED.encode())
+        pgq.execute("alter table shop.orders add total int")
+        pgq.execute("grant usage on schema shop to pgq_writer; set local role pgq_writer")
+        pgq.execute("select pgq.tell_shape('shop.orders', 'capture_q')")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege), pgq.transaction():
+            pgq.execute(call.encode())
+        pgq.execute("reset role")
+
+        assert [one[0] for one in told(pgq)] == ["ALTER"]

@@ -46,8 +46,9 @@ async def ask(client: Client, path: str = LIVE) -> bytes:
     return await reader.read()
 
 
-async def test_the_oldest_client_that_says_nothing_goes() -> None:
-    async with serving(asyncio.Event()) as listener, AsyncExitStack() as stack:
+async def test_the_oldest_client_that_says_nothing_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telemetry, "PATIENCE", 600.0)  # none goes by itself
+    async with asyncio.timeout(30), serving(asyncio.Event()) as listener, AsyncExitStack() as stack:
         silent = [await connect(listener, stack) for _ in range(MOST_CLIENTS + 8)]
         assert b"alive" in await ask(await connect(listener, stack))
         assert await silent[0][0].read() == b""

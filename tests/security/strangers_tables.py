@@ -17,7 +17,8 @@ from rowbus.errors import RowbusError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import PostgresAddresses
 from rowbus.messages.headers import Header
-from rowbus.web import subscriptions
+from rowbus.transport.pauses.table import paused
+from rowbus.web import history, recurring, sagas, subscriptions
 from rowbus.web.delayed import messages
 from rowbus.web.failed import message
 from rowbus.web.queues import contents
@@ -41,6 +42,17 @@ TABLES: Final = {
     "Store": (
         "id varchar, destination text, state bytea, time timestamptz, headers bytea, retry_count integer",
         "'1', 'Sales', '', now(), '', 0",
+    ),
+    "Sales.Recurring": (
+        "name text, schedule text, next_due timestamptz, last_sent timestamptz",
+        "'hourly', {}, now(), now()",
+    ),
+    "Sales.Order": (
+        (
+            "id uuid, correlation text, state jsonb, version integer, concurrency integer, originator text, "
+            "original_message_id text, timeouts jsonb, began timestamptz, changed timestamptz"
+        ),
+        f"'{ROW}', {{}}, 'null', 1, 1, '', '', '[]', now(), now()",
     ),
     "Routing": ("queueaddress varchar, endpoint text, topic varchar", "'Sales', {}, 'Event'"),
 }
@@ -73,6 +85,9 @@ LOOKS: Final = (
     "subscriptions page",
     "failed page",
     "queue page",
+    "endpoint page",
+    "sagas page",
+    "recurring page",
 )
 
 
@@ -83,11 +98,25 @@ def lay_out(run: Run, *, evil: bool = False) -> None:
     for name, (columns, row) in TABLES.items():
         typed, value = columns, "'{}'"
         if evil:
-            typed = re.sub("(headers|endpoint) text", r"\1 mallory.evil", columns)
+            typed = re.sub("(headers|endpoint|schedule|correlation) text", r"\1 mallory.evil", columns)
             value = "row(1)::mallory.evil"
         run(f'set role {MALLORY}; create table mallory."{name}" ({typed})')
         run(f'insert into mallory."{name}" values ({row.replace("{}", value)})')
         run(f'grant select on mallory."{name}" to public; reset role')
+
+
+def copy_all(run: Run) -> None:
+    """Make another table of each shape."""
+    for name in TABLES:
+        copy = f'mallory."Held {name}"'
+        run(f'set role {MALLORY}; create table {copy} (like mallory."{name}")')
+        run(f"grant select on {copy} to public; reset role")
+
+
+def hold(run: Run, prefix: str = "") -> None:
+    """Lock each table, so that nobody can read it until the transaction ends."""
+    for name in TABLES:
+        run(f'lock table mallory."{prefix}{name}" in access exclusive mode')
 
 
 def police(run: Run) -> None:
@@ -116,13 +145,22 @@ TRAPS_OF_A_TABLE: Final = """
 """
 
 
+TEXTS: Final = {
+    "Store": "destination",
+    "Routing": "endpoint",
+    "Sales.Recurring": "schedule",
+    "Sales.Order": "correlation",
+}
+"""A column of text of each table, where that is not `headers`."""
+
+
 def set_every_trap(run: Run) -> None:
     """Put all on each table that its owner can: what reads it, or writes to it, runs a trap."""
     run(f"set role {MALLORY}")
     run(EVERY_TRAP)
     police(run)
     for name in TABLES:
-        text = {"Store": "destination", "Routing": "endpoint"}.get(name, "headers")
+        text = TEXTS.get(name, "headers")
         run(TRAPS_OF_A_TABLE.format(f'mallory."{name}"', text))
         if name != "error":  # a rule keeps statements of ours with a WITH from running at all
             run(f'create rule evil as on insert to mallory."{name}" do also select mallory.trap()')
@@ -138,6 +176,28 @@ def bait(run: Run) -> None:
     run(
         f"insert into \"SubscriptionRouting\" values ('{there}', 'Evil', 'Shop.Another') on conflict do nothing"
     )
+
+
+NAMED: Final = ("Rowbus.Operations", "Rowbus.Pauses")
+"""Tables that nobody names but Rowbus, which makes them when they are first needed."""
+SQUATTED: Final = """
+    create or replace function mallory.fire() returns trigger language plpgsql
+    as 'begin perform mallory.trap(); return new; end';
+    create trigger evil before insert or update or delete on public.{0} execute function mallory.fire()
+"""
+
+
+def squat(run: Run, *, as_view: bool = False) -> None:
+    """Give the stranger what nobody names, with a trap in it: tables, or views in their place."""
+    for name in (f'"{name}"' for name in NAMED):
+        run(f"alter table public.{name} owner to {MALLORY}; set role {MALLORY}")
+        run(SQUATTED.format(name))
+        if as_view:
+            hidden = name.replace("Rowbus", "Hidden")
+            run(f"alter table public.{name} rename to {hidden}")
+            run(f"create view public.{name} as select * from public.{hidden} where mallory.trap()")
+            run(f"grant all on public.{hidden} to public")
+        run(f"grant all on public.{name} to public; reset role")
 
 
 def swap_for_views(run: Run) -> None:
@@ -165,13 +225,18 @@ def look(rowbus: CommandLine, dsn: str, name: str, schema: str = "mallory") -> s
 
 
 def _page(session: Session, name: str, schema: str) -> object:
-    addresses = PostgresAddresses("public")
-    if name == "overview":
-        return Look(addresses, is_postgresql=True, period=1.0).take(session, Snapshot())
-    if name == "delayed page":
-        return messages.search(session, addresses, f'{schema}."Sales.Delayed"', "", "")
-    if name == "subscriptions page":
-        return subscriptions.look(session, addresses, "")
-    if name == "queue page":
-        return contents.peek(session, addresses, QueueAddress(schema, "error"))
-    return message.look(session, QueueAddress(schema, "error"), ROW, ())
+    addresses, error = PostgresAddresses("public"), QueueAddress(schema, "error")
+    pages: dict[str, Callable[[], object]] = {
+        "overview": lambda: Look(addresses, is_postgresql=True, period=1.0).take(session, Snapshot()),
+        "delayed page": lambda: messages.search(session, addresses, f'{schema}."Sales.Delayed"', "", ""),
+        "subscriptions page": lambda: subscriptions.look(session, addresses, ""),
+        "failed page": lambda: message.look(session, error, ROW, ()),
+        "queue page": lambda: contents.peek(session, addresses, error),
+        "endpoint page": lambda: contents.work_of(session, addresses, error),
+        "sagas page": lambda: sagas.page_of(session, addresses, f'{schema}."Sales.Order"', "", ""),
+        "saga's end page": lambda: sagas.end_one(session, addresses, 'public."Sales.Order"', ROW),
+        "recurring page": lambda: recurring.list_all(session, addresses),
+        "pauses page": lambda: paused(session, addresses),
+        "operations page": lambda: history.latest(session, addresses),
+    }
+    return pages[name]()

@@ -21,10 +21,13 @@ from tests.security.strangers_tables import (
     LOOKS,
     MALLORY,
     bait,
+    copy_all,
+    hold,
     lay_out,
     look,
     police,
     set_every_trap,
+    squat,
     swap_for_views,
 )
 
@@ -71,11 +74,12 @@ def test_nobody_who_locks_a_table_makes_a_look_wait(name: str, rowbus: CommandLi
     lay_out(ask)
     for words in ("queue create error", "delayed create Sales", "subscriptions create"):
         rowbus(*words.split())
+    for own in ("Sales.Recurring", "Sales.Order"):
+        ask(f'create table "{own}" (like mallory."{own}")')
 
     with psycopg.connect(rowbus.database) as holder:
-        for table in ("error", "Sales.Delayed", "Store", "Routing"):
-            holder.execute(f'lock table mallory."{table}" in access exclusive mode'.encode())
-        holder.execute('lock table "Sales.Delayed", "SubscriptionRouting"')
+        hold(lambda text: holder.execute(text.encode()))
+        holder.execute('lock table "Sales.Delayed", "SubscriptionRouting", "Sales.Recurring", "Sales.Order"')
         holder.execute("drop table error")
         with _beside(lambda: look(rowbus, rowbus.database, name, "public")) as thread:
             thread.join(PATIENCE)
@@ -84,7 +88,39 @@ def test_nobody_who_locks_a_table_makes_a_look_wait(name: str, rowbus: CommandLi
 
     assert not hung
     assert re.search(r"""(not looked at: |["'])locked""", thread.said)
-    ask('drop table error, "Sales.Delayed", "SubscriptionRouting"')
+    ask('drop table error, "Sales.Delayed", "SubscriptionRouting", "Sales.Recurring", "Sales.Order"')
+
+
+UNNAMED = (
+    "pause",
+    "pause endpoint Sales --why so",
+    "resume endpoint Sales",
+    "queue purge Sales --yes",
+    "saga's end page",
+    "pauses page",
+    "operations page",
+    "overview",
+)
+
+
+@every("as_view", [False, True])
+def test_no_table_of_a_stranger_is_taken_for_one_that_nobody_names(
+    *, as_view: bool, rowbus: CommandLine, ask: Ask
+) -> None:
+    ask("grant create on schema public to public")
+    lay_out(ask)
+    for words in ("queue create Sales", "pause endpoint Sales --why so"):
+        assert rowbus(*words.split()).returncode == 0
+    squat(ask, as_view=as_view)
+    for table in ("Sales.Order", "Sales.Delayed"):
+        ask(f'create table "{table}" (like mallory."{table}")')
+    ask(f'alter table "Sales.Delayed" owner to {MALLORY}')
+
+    said = {name: look(rowbus, rowbus.database, name) for name in UNNAMED}
+
+    assert ask("select is_called from mallory.caught") == [(False,)]
+    assert {name for name, text in said.items() if f"belongs to {MALLORY}" in text} >= set(UNNAMED[1:5])
+    ask(f'drop owned by {MALLORY} cascade; drop table "Sales", "Sales.Order"')
 
 
 WALKED = {
@@ -104,10 +140,16 @@ WALKED = {
 @pytest.mark.timeout(900)
 def test_nobody_steps_into_a_trap(rowbus: CommandLine, ask: Ask) -> None:
     """All commands and pages, as each role, beside tables that run a stranger's code whatever is done with them."""
-    with installed(rowbus.database) as place:
+    with installed(rowbus.database) as place, psycopg.connect(rowbus.database) as holder:
         ask("grant create on schema public to public")
+        for words in ("pause endpoint Sales --why so", "queue create Held", "delayed create Held"):
+            run(place.dsn, *words.split())
         lay_out(ask)
+        copy_all(ask)
+        hold(lambda text: holder.execute(text.encode()), "Held ")
+        holder.execute('lock table "Held", "Held.Delayed"')
         set_every_trap(ask)
+        squat(ask)
         for role, commands in WALKED.items():
             for started in (CHANGING[0], "log captures"):
                 prepare(place, started)
@@ -118,10 +160,12 @@ def test_nobody_steps_into_a_trap(rowbus: CommandLine, ask: Ask) -> None:
                 assert "statement timeout" not in said, (role, command)
                 if command in {"queue list", "delayed list", "doctor"} and role == "superuser":
                     assert f"belongs to {MALLORY}" in said
+                    assert "locked" in said, command
             for page in LOOKS:
                 if page.endswith(("page", "overview")):
                     look(rowbus, _dsn(place, role), page)
                     assert ask("select is_called from mallory.caught") == [(False,)], (role, page)
+        ask('drop table "Rowbus.Operations", "Rowbus.Pauses"')
         ask(f"alter role current_user set rowbus.trusted_owners = {MALLORY}")
         try:
             said = _walk(place, "superuser", "errors retry --all --to-any-queue")

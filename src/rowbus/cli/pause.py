@@ -18,6 +18,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.transport.operations.trail import person_here
 from rowbus.transport.pauses.hold import pause_now
 from rowbus.transport.pauses.table import PauseKind, paused, pauses_address, pauses_table, subject_of
+from rowbus.transport.queues.catalog.looking import is_there
 
 if TYPE_CHECKING:
     from rowbus.messages.addresses import Addresses
@@ -89,7 +90,7 @@ def resume(
         open_database(database).session() as session,
         noting(session, names, "resume", table.address, subject),
     ):
-        ended = session.run(table.resume(what)) if session.run(table.exists()) else 0
+        ended = session.run(table.resume(what)) if is_there(session, table) else 0
     if not ended:
         complain(f"{kind.value} {what.name} is not paused")
         raise typer.Exit(1)

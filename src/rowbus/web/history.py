@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import StorageError
 from rowbus.transport.operations.table import operations_address, operations_table
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, is_there
 from rowbus.web.pages import Action, Page, Question, View
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ def _table(session: Session, addresses: Addresses) -> OperationsTable | None:
     if addresses.backend != "postgresql":
         return None
     table = operations_table(operations_address(addresses))
-    return table if session.run(table.exists()) else None
+    try:
+        return table if is_there(session, table) else None
+    except NotLookedAtError:
+        return None
 
 
 GONE: Final = (

@@ -18,6 +18,7 @@ from rowbus.transport.pauses.table import (
     pauses_table,
     subject_of,
 )
+from rowbus.transport.queues.catalog.looking import is_there
 from rowbus.web.pages import Action, Page, Question, View, change
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def _pause(
 
 
 def _resume(session: Session, addresses: Addresses, what: PauseSubject) -> int:
-    return session.run(pauses_table(pauses_address(addresses)).resume(what))
+    table = pauses_table(pauses_address(addresses))
+    return session.run(table.resume(what)) if is_there(session, table) else 0
 
 
 async def _show(visit: Visit) -> Response:

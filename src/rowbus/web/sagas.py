@@ -16,7 +16,7 @@ from rowbus.sagas.resending import end
 from rowbus.sagas.table import saga_table
 from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.table import delayed_table
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, is_there, look, looking
 from rowbus.web.contents import mask, text_content
 from rowbus.web.pages import Action, Page, Question, View, change
 from rowbus.web.recurring import find_tables, named_table
@@ -118,11 +118,12 @@ def _history(session: Session, address: QueueAddress, key: str) -> tuple[list[Li
 
 
 def end_one(session: Session, addresses: Addresses, name: str, saga_id: str) -> int:
-    """End a saga; say 0 if it has completed. To be run in a transaction."""
+    """End a saga; say 0 if it has completed. To be run in a transaction. Raises NotLookedAtError."""
     address = named_table(session, addresses, COLUMNS, name)
     endpoint = address.table.rpartition(".")[0]
-    delayed = replace(address, table=f"{endpoint}.{NativeDelayedDelivery().table_suffix}")
-    return end(session, saga_table(address), delayed_table(delayed), saga_id)
+    delayed = delayed_table(replace(address, table=f"{endpoint}.{NativeDelayedDelivery().table_suffix}"))
+    is_there(session, delayed)
+    return end(session, saga_table(address), delayed, saga_id)
 
 
 def _clean(visit: Visit, name: str) -> str:

@@ -17,6 +17,7 @@ from tests.fixtures.command_line import as_role
 from tests.fixtures.every import every
 
 VIEWER, OWNER, GROUP = "rowbus_test_viewer", "rowbus_test_owner", "rowbus_test_group"
+MADE = "rowbus_test_made"
 SALES = QueueAddress("shop", "Sales")
 QUEUE = "(id uuid primary key, expires timestamp, headers text not null, body bytea, seq serial unique)"
 SETTING = "select set_config('rowbus.trusted_owners', 'postgres_no, rowbus_test_owner ', false)"
@@ -42,6 +43,13 @@ TRUST = [
         ),
         "belongs to rowbus_test_group",
     ),
+    (
+        (
+            f"alter role {VIEWER} createrole; set role {VIEWER}; create role {MADE}; reset role; "
+            f"{TABLE_OF} {MADE}; {SCHEMA_OF} {MADE}"
+        ),
+        "belongs to rowbus_test_made",
+    ),
     ('alter table shop."Sales" enable row level security', "belongs to rowbus_test_owner"),
     (
         f'{TABLE_OF} session_user; {SCHEMA_OF} session_user; alter table shop."Sales" enable row level security',
@@ -62,7 +70,9 @@ def owner(database: str) -> Iterator[psycopg.Connection]:
 def lay_out(owner: psycopg.Connection) -> None:
     """Make the queue anew, and have nobody trusted."""
     owner.execute(b"alter schema public owner to pg_database_owner")
-    owner.execute(b"drop schema if exists shop cascade; create schema shop")
+    owner.execute(
+        f"drop schema if exists shop cascade; drop role if exists {MADE}; create schema shop".encode()
+    )
     owner.execute(f'create table shop."Sales" {QUEUE}'.encode())
     for member, role in ((VIEWER, OWNER), (VIEWER, GROUP), (GROUP, OWNER), (OWNER, VIEWER), (OWNER, GROUP)):
         owner.execute(f"revoke {role} from {member} cascade".encode())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from rowbus.database.blocking import BlockingSession, run_now
 from rowbus.errors import RowbusError
 from rowbus.transport.operations.table import operations_address, operations_table
+from rowbus.transport.queues.catalog.looking import is_there
 from rowbus.transport.queues.installer import make_table
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ class Note(Protocol):
 
 
 def begin(session: Session, addresses: Addresses, identity: str, act: Act) -> OperationsTable:
-    """Note that an operation begins; create the log if it is missing. Raises StorageError."""
+    """Note that an operation begins; create the log if it is missing. Raises StorageError, NotLookedAtError."""
     table = operations_table(operations_address(addresses))
-    if not session.run(table.exists()):
+    if not is_there(session, table):
         run_now(make_table(BlockingSession(session), table))
     session.run(table.begin(identity, **act._asdict()))
     return table

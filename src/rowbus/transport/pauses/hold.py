@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowbus.database.blocking import BlockingSession, run_now
 from rowbus.transport.pauses.table import pauses_table
+from rowbus.transport.queues.catalog.looking import is_there
 from rowbus.transport.queues.installer import make_table
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ def pause_now(
     why: str,
     until: datetime | None,
 ) -> int:
-    """Pause something; create the table if it is missing. Raises StorageError, ConfigurationError."""
+    """Pause something; create the table if it is missing. Raises StorageError, ConfigurationError, NotLookedAtError."""
     table = pauses_table(address)
-    if not session.run(table.exists()):
+    if not is_there(session, table):
         run_now(make_table(BlockingSession(session), table))
     return session.run(table.pause(what, person=person, why=why, until=until))
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.catalog.table import Catalog, Guard
+    from rowbus.transport.queues.table import MessageTable, RecordTable
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -58,6 +59,14 @@ def look(session: Session, address: QueueAddress, statement: Statement[T]) -> T:
     """Run one statement on a table, `looking`."""
     with looking(session, address):
         return session.run(statement)
+
+
+def is_there(session: Session, table: MessageTable | RecordTable) -> bool:
+    """Say whether a table exists that nobody named, but Rowbus; raise NotLookedAtError for a stranger's."""
+    there = session.run(table.exists())
+    if there:
+        refuse_strangers(session, table.address)
+    return there
 
 
 def refuse_strangers(session: Session, address: QueueAddress) -> None:

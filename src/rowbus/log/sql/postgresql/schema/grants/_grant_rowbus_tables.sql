@@ -1,4 +1,4 @@
--- Grant the tables and views that are Rowbus's own: PUBLIC may read states, but not dead letters, which are events.
+-- Grant the tables and views that are Rowbus's own: PUBLIC may read states, but not events: dead letters, changes of shape.
 -- Which version there is, which code was generated for captured tables, and which shapes were told, only the schema's own functions write.
 -- Locks catalogue rows; returns nothing.
 create or replace function pgq._grant_rowbus_tables(i_style text)
@@ -12,7 +12,7 @@ begin
     for v_table in
         select
             c.oid::regclass as name,
-            c.relname = 'dead_letter' and i_style = 'new' as is_private,
+            c.relname in ('dead_letter', 'capture_shape') and i_style = 'new' as is_private,
             c.relname in ('schema_version', 'capture_code', 'capture_shape') as is_internal
         from pg_class as c
         where c.relnamespace = 'pgq'::regnamespace and c.relkind in ('r', 'v')

@@ -76,10 +76,11 @@ $$;
 
 -- Tells the log the shape of a captured table, if it has another than was told last, or if its rows were rewritten; the
 -- first is only noted. i_trigger: the trigger of the rows or of TRUNCATE; i_rewritten: whether the rows were written anew,
--- null where it is not known. What PgQ's own triggers write has no such events. Locks what pgq.insert_event does.
-create or replace function pgq.tell_shape(i_table regclass, i_trigger text, i_rewritten boolean default null)
+-- null where it is not known: who may say so has every copy made anew. What PgQ's own triggers write has no such events.
+-- Locks what pgq.insert_event does.
+create or replace function pgq.tell_change(i_table regclass, i_trigger text, i_rewritten boolean)
 returns void
-language plpgsql volatile security definer
+language plpgsql volatile
 set search_path = pg_catalog, pgq, pg_temp as $$
 declare
     v_capture record;
@@ -123,6 +124,15 @@ begin
 end
 $$;
 
+-- Tells it for who writes to the table: what is as it was told already is not told again. Locks what pgq.insert_event does.
+create or replace function pgq.tell_shape(i_table regclass, i_trigger text)
+returns void
+language sql volatile security definer
+set search_path = pg_catalog, pgq, pg_temp as $$
+    select pgq.tell_change(i_table, i_trigger, null);
+$$;
+revoke execute on function pgq.tell_change(regclass, text, boolean) from public;
+
 -- Appends the event of a change; returns its number. Locks what pgq.insert_event does.
 create or replace function pgq.append_change(i_queue text, i_op text, i_change jsonb)
 returns int8
@@ -159,13 +169,15 @@ end
 $$;
 
 -- Tells what maintenance finds: first shapes, shapes of tables that it can lock without waiting, and that tables are gone.
--- Of a table that was made anew and captured again, as when a dump is restored, nothing is told.
+-- Of a table that was made anew and captured again, as when a dump is restored, nothing is told. A log that takes no events
+-- holds up no other.
 create or replace function pgq.tell_shapes()
 returns void
 language plpgsql volatile
 set search_path = pg_catalog, pgq, pg_temp as $$
 declare
     v_capture record;
+    v_gone oid;
 begin
     for v_capture in
         select s.table_id, s.trigger_name
@@ -176,13 +188,22 @@ begin
             execute format('lock table only %s in access share mode nowait', v_capture.table_id::regclass);
             perform tell_shape(v_capture.table_id, v_capture.trigger_name);
         exception
-            when insufficient_privilege or lock_not_available or undefined_table then
+            when insufficient_privilege or lock_not_available or undefined_table or wrong_object_type then
                 null;
+            when others then
+                raise warning 'no log was told the shape of table %: %', v_capture.table_id::regclass, sqlerrm;
         end;
     end loop;
-    perform tell_drop(d.cs_table) from (
+    for v_gone in
         select distinct t.cs_table from pgq.capture_shape as t where not exists (select from pg_class as c where c.oid = t.cs_table)
-    ) as d;
+    loop
+        begin
+            perform tell_drop(v_gone);
+        exception
+            when others then
+                raise warning 'no log was told that table % was dropped: %', v_gone, sqlerrm;
+        end;
+    end loop;
 end
 $$;
 

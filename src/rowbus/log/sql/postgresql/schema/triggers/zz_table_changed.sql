@@ -9,9 +9,10 @@ security definer
 set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
-    v_rewritten oid[] := string_to_array(coalesce(current_setting('rowbus.rewritten', true), ''), ',');
+    v_rewritten oid[];
     v_makes_code boolean;
 begin
+    v_rewritten := string_to_array(coalesce(current_setting('rowbus.rewritten', true), ''), ',');
     perform set_config('rowbus.rewritten', '', true) where v_rewritten <> '{}';
     select bool_or(found.is_stale) into v_makes_code
     from (
@@ -21,7 +22,7 @@ begin
                 and s.generated = any(case when t.oid is null and not c.relispartition then '{stale}' else '{no,stale}' end::text[])
                 or s.is_inherited and s.generated <> 'yes'
             ) as is_stale,
-            tell_shape(s.table_id, s.trigger_name, exists (
+            tell_change(s.table_id, s.trigger_name, exists (
                 select from pg_partition_tree(named_table(s.table_id, s.trigger_args)) as p where p.relid = any(v_rewritten)
             ) or s.table_id = any(v_rewritten)) as told
         from pg_event_trigger_ddl_commands() as command
