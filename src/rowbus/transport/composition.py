@@ -103,7 +103,7 @@ class Composer:
         `incoming` are the headers of the message in hand, if there is one. Raises InvalidAddressError,
         MessageSerializationError, for an event that is sent too, InvalidHeaderError.
         """
-        address, due = self.address(destination), options.due
+        address, due = address_of(destination, self.addresses), options.due
         if options.type is None:  # else it goes as what it is called there
             message = answer_of(message) if intent == "Reply" else message
             refuse_misuse(message, intent)
