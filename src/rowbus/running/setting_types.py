@@ -22,7 +22,7 @@ def check_types(settings: DataclassInstance) -> None:
     for one in fields(settings):
         names = str(one.type).split(" | ")
         given = getattr(settings, one.name)
-        wanted = tuple(_PLAIN.get(name, object) for name in names)
+        wanted = tuple([_PLAIN.get(name, object) for name in names])
         if not isinstance(given, wanted) or (
             isinstance(given, bool) and "int" in names and "bool" not in names
         ):

@@ -75,7 +75,8 @@ class Composer:
         self.addresses = addresses
         self.origin = origin
         self.mutators = mutators
-        check_serializer(serializer)
+        if serializer is not DEFAULT:
+            check_serializer(serializer)
         self._serializer = serializer
         self.headers: Mapping[str, str] = {}
         """Headers of all that is made; those of a single message win."""
