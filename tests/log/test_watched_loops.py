@@ -47,7 +47,7 @@ KINDS: Mapping[str, str] = {
 
 @pytest.fixture(autouse=True)
 def _nothing_is_told_after(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_ended", Bounded())
+    monkeypatch.setattr(process, "ENDED", Bounded())
 
 
 class Company:

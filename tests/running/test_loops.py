@@ -19,7 +19,7 @@ logger = logging.getLogger("rowbus.receiving")
 @pytest.fixture(autouse=True)
 def _nothing_is_told_after(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have sessions of later tests not say that loops ended here."""
-    monkeypatch.setattr(process, "_ended", Bounded())
+    monkeypatch.setattr(process, "ENDED", Bounded())
 
 
 class Panic(BaseException):

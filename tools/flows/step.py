@@ -20,11 +20,13 @@ import rowbus
 from rowbus.cli import app
 from rowbus.database.postgresql import roundtrip
 from rowbus.running import loop_watch
+from rowbus.transport.pauses import hold
 from tools.flows.still import StillLoop
 from tools.flows.walk import Tracer, Walk, typical
 
-BY_THE_CLOCK = ((loop_watch, "PERIOD"), (roundtrip, "STALE_AFTER"))
-"""What goes by the machine's clock, and rests while flows are walked: looks at the event loop, plans that age."""
+BY_THE_CLOCK = ((loop_watch, "PERIOD"), (hold, "PERIOD"), (roundtrip, "STALE_AFTER"))
+"""What goes by the machine's clock, and rests while flows are walked: looks at the event loop, questions what is
+paused, plans that age."""
 
 WARM_UP = 6  # steps before those that count, in which connections open, and plans come to stay
 STEPS = 7

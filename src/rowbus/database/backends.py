@@ -34,7 +34,12 @@ PostgresDatabase = database.Database
 _OTHERS: Final = {"mssql": "sqlserver"}
 """Backends beside PostgreSQL, by their scheme, which is also what SQLAlchemy calls their dialect."""
 
-_DRIVERS: Final = {"mssql_python": "sqlserver", "pymssql": "sqlserver", "pyodbc": "sqlserver"}
+_DRIVERS: Final = {
+    "psycopg": QueueAddress.backend,
+    "mssql_python": "sqlserver",
+    "pymssql": "sqlserver",
+    "pyodbc": "sqlserver",
+}
 """Backends by the package their connections come from."""
 
 
@@ -158,8 +163,8 @@ def _of_connection(connection: object) -> Backend | None:
     Drivers are known by their package, as is what handlers are given; SQLAlchemy's connections by their dialect.
     """
     package = type(connection).__module__.partition(".")[0]
-    own = backend_of(connection)
-    return _backend(own or _DRIVERS.get(package) or _OTHERS.get(_dialect(connection)))
+    known = _DRIVERS.get(package) or backend_of(connection)
+    return _backend(known or _OTHERS.get(_dialect(connection)))
 
 
 def _dialect(connection: Any) -> str:  # noqa: ANN401 - SQLAlchemy's, not imported

@@ -60,7 +60,7 @@ def refuse_unescaped(url: str, *, in_options: bool) -> None:
     place, _, options = place.partition("?")
     if "@" in place or ("@" in options and not in_options):
         raise unescaped()
-    if not all(_PORT.fullmatch(host) for host in place.partition("/")[0].split(",")):
+    if not all(map(_PORT.fullmatch, place.partition("/")[0].split(","))):
         raise ConfigurationError(
             "The database's URL has a port that is no number. If that is a password, its place is before an @: "
             f"{url.partition('://')[0]}://user:password@host/name."

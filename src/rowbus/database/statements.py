@@ -53,8 +53,8 @@ class Text(NamedTuple):
     text_lists: frozenset[str] = frozenset()
 
 
-_Pairs = tuple[tuple[str, T], ...]
-Bind = Callable[[str, Mapping[str, str], Mapping[str, object]], Text]
+Pairs = tuple[tuple[str, T], ...]
+Bind = Callable[[str, Pairs[str], Pairs[object]], Text]
 
 
 class Query(NamedTuple):
@@ -106,12 +106,8 @@ class Loader:
 
     def __init__(self, bind: Bind) -> None:
         """Bind files in this way: path, identifiers and literals become a text."""
-
-        def bound(path: str, identifiers: _Pairs[str], literals: _Pairs[object]) -> Text:
-            return bind(path, dict(identifiers), dict(literals))
-
-        self._bound = bound
-        self._remembered = lru_cache(TEXTS_KEPT)(bound)
+        self._bind = bind
+        self._remembered = lru_cache(TEXTS_KEPT)(bind)
 
     def __call__(
         self,
@@ -130,19 +126,16 @@ class Loader:
         `literals` are values written into the text, quoted, for DDL, which takes no parameters. Raises KeyError for an
         identifier that the file asks for and the call lacks.
         """
-        values = literals or {}
-        bind = (
-            self._remembered if all(isinstance(value, Hashable) for value in values.values()) else self._bound
-        )
-        driver, native, names, text_lists = bind(
-            path, tuple((identifiers or {}).items()), tuple(values.items())
-        )
+        values = tuple((literals or {}).items())
+        can_be_kept = [isinstance(value, Hashable) for _, value in values]
+        bind = self._remembered if all(can_be_kept) else self._bind
+        driver, native, names, text_lists = bind(path, tuple((identifiers or {}).items()), values)
         return Query(driver, native, names, failing, queue, prepare, log, remedy, text_lists=text_lists)
 
 
-def _bind(path: str, identifiers: Mapping[str, str], literals: Mapping[str, object]) -> Text:
+def _bind(path: str, identifiers: Pairs[str], literals: Pairs[object]) -> Text:
     """Quote what is bound through the driver; leave values to it as parameters."""
-    return _text(_quoted(path, identifiers, literals))
+    return _text(_quoted(path, dict(identifiers), dict(literals)))
 
 
 def _quoted(path: str, identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
@@ -153,7 +146,7 @@ def _quoted(path: str, identifiers: Mapping[str, str], literals: Mapping[str, ob
 def _text(text: str) -> Text:
     """Write the placeholders of the driver and of the server in place of the marked values."""
     places = list(_VALUE.finditer(text))
-    names = tuple(dict.fromkeys(place["value"] for place in places))
+    names = tuple(dict.fromkeys([place["value"] for place in places]))
     native = _VALUE.sub(lambda place: f"${names.index(place['value']) + 1}{place['cast'] or ''}", text)
     driver = _VALUE.sub(r"%(\g<value>)s\g<cast>", text.replace("%", "%%"))
     text_lists = frozenset(names) - {place["value"] for place in places if place["cast"] is None}

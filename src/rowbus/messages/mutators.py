@@ -134,7 +134,7 @@ def with_changes(
 
 def checked_mutators(mutators: Iterable[object]) -> tuple[Mutator, ...]:
     """Return mutators as they are; raises ConfigurationError for what is none."""
-    return tuple(checked_mutator(mutator) for mutator in mutators)
+    return tuple(map(checked_mutator, mutators))
 
 
 def checked_mutator(mutator: object) -> Mutator:

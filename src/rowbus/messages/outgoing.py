@@ -109,7 +109,10 @@ def compose(
         Header.TIME_SENT: format_timestamp(now),
         Header.VERSION: COMPATIBLE_VERSION,
     }
-    _add_origin(headers, origin)
+    if origin.identity is not None:
+        headers.update(origin.identity.originating_headers())
+    if origin.reply_to is not None:
+        headers[Header.REPLY_TO_ADDRESS] = origin.reply_to
     if incoming is not None:
         _inherit(headers, incoming, intent, options)
     headers.update(_chosen_ids(options))
@@ -162,13 +165,6 @@ class HeaderText:
         return message_id.join(self._parts)
 
 
-def _add_origin(headers: dict[str, str | None], origin: Origin) -> None:
-    if origin.identity is not None:
-        headers.update(origin.identity.originating_headers())
-    if origin.reply_to is not None:
-        headers[Header.REPLY_TO_ADDRESS] = origin.reply_to
-
-
 def _inherit(
     headers: dict[str, str | None], incoming: Mapping[str, str | None], intent: str, options: Options
 ) -> None:
@@ -176,19 +172,12 @@ def _inherit(
     incoming_id = incoming.get(Header.MESSAGE_ID)
     headers[Header.RELATED_TO] = incoming_id
     headers[Header.CORRELATION_ID] = incoming.get(Header.CORRELATION_ID) or incoming_id
-    _continue_conversation(headers, incoming, new=bool(options.new_conversation))
+    if conversation := incoming.get(Header.CONVERSATION_ID):
+        is_new = bool(options.new_conversation)
+        headers[Header.PREVIOUS_CONVERSATION_ID if is_new else Header.CONVERSATION_ID] = conversation
     headers.update(carried_trace(incoming))
     if intent == "Reply" and options.correlation_id is None:
         _address_saga(headers, incoming)
-
-
-def _continue_conversation(
-    headers: dict[str, str | None], incoming: Mapping[str, str | None], *, new: bool
-) -> None:
-    conversation = incoming.get(Header.CONVERSATION_ID)
-    if not conversation:
-        return
-    headers[Header.PREVIOUS_CONVERSATION_ID if new else Header.CONVERSATION_ID] = conversation
 
 
 def _chosen_ids(options: Options) -> dict[str, str]:

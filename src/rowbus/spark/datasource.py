@@ -230,7 +230,7 @@ def source_module(options: Mapping[str, str]) -> str:
 
 def sink_module(options: Mapping[str, str]) -> str:
     """Return the module that writes to the target `deliver`; raises `ConfigurationError` for an unknown one."""
-    deliver = next((text for name, text in options.items() if name.lower() == "deliver"), None)
+    deliver = {name.lower(): text for name, text in options.items()}.get("deliver")
     if deliver is None or deliver.lower() not in SINKS:
         found = "is missing" if deliver is None else f"says {deliver!r}"
         raise ConfigurationError(

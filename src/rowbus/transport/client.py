@@ -51,7 +51,7 @@ class ConnectionVerbs(Verbs):
         bound = bound_mutators(checked_mutators(mutators), addresses, LARGEST_MESSAGE)
         self._composer = Composer(addresses, Origin(sender, replies), serializer=serializer, mutators=bound)
         self._inserts = Inserts(
-            self._composer.address(subscription_table),
+            address_of(subscription_table, addresses),
             delay_through=None if delay_through is None else _delayed_queue(delay_through, addresses),
             notify=notify,
         )
@@ -65,7 +65,8 @@ class ConnectionVerbs(Verbs):
         return self._composer
 
     async def _leave(self, send: AnySend, *, immediate: bool) -> None:
-        _refuse(immediate=immediate)
+        if immediate:
+            raise _not_now()
         session = await self._session()
         if self._create_missing:
             due = send.due if isinstance(send, DelayedSend) else None
@@ -73,11 +74,13 @@ class ConnectionVerbs(Verbs):
         await run_as_one(session, self._inserts.of(send))
 
     async def _leave_to_all(self, event: Multicast, *, immediate: bool) -> None:
-        _refuse(immediate=immediate)
+        if immediate:
+            raise _not_now()
         await publish(await self._session(), self._inserts.publication(event))
 
     async def _send_many(self, destination: Destination, messages: Iterable[object], options: Options) -> int:
-        _refuse(immediate=options.immediate)
+        if options.immediate:
+            raise _not_now()
         address, counted = self._composer.address(destination), CountedMessages()
         messages, options = self._composer.lasting(messages, options)
         bulk = self._inserts.bulk(address, options.due, options.time_to_be_received)
@@ -233,12 +236,11 @@ class AsyncClient(ConnectionVerbs, AsyncSendVerbs):
         return await self._borrowed()
 
 
-def _refuse(*, immediate: bool) -> None:
-    if immediate:
-        raise ConfigurationError(
-            "What a client sends is there when your transaction commits: for `immediate`, give a client a connection "
-            "of its own in autocommit mode."
-        )
+def _not_now() -> ConfigurationError:
+    return ConfigurationError(
+        "What a client sends is there when your transaction commits: for `immediate`, give a client a connection "
+        "of its own in autocommit mode."
+    )
 
 
 def _delayed_queue(endpoint: str, addresses: Addresses) -> QueueAddress:

@@ -75,7 +75,8 @@ class Composer:
         self.addresses = addresses
         self.origin = origin
         self.mutators = mutators
-        check_serializer(serializer)
+        if serializer is not DEFAULT:
+            check_serializer(serializer)
         self._serializer = serializer
         self.headers: Mapping[str, str] = {}
         """Headers of all that is made; those of a single message win."""
@@ -103,7 +104,7 @@ class Composer:
         `incoming` are the headers of the message in hand, if there is one. Raises InvalidAddressError,
         MessageSerializationError, for an event that is sent too, InvalidHeaderError.
         """
-        address, due = self.address(destination), options.due
+        address, due = address_of(destination, self.addresses), options.due
         if options.type is None:  # else it goes as what it is called there
             message = answer_of(message) if intent == "Reply" else message
             refuse_misuse(message, intent)

@@ -31,7 +31,7 @@ from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.database.statements import Statement, control, load, no_rows, source
 from rowbus.errors import ConfigurationError
 from rowbus.errors.exception_facts import is_a
-from rowbus.running.telemetry.process import times_ended
+from rowbus.running.telemetry import process
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -106,9 +106,9 @@ class Database:
     @property
     def conninfo(self) -> str:
         """How to connect. Where loops of this process ended unasked, its sessions say so, for `rowbus doctor`."""
-        ended = times_ended()
-        if not ended:
+        if not process.ENDED:
             return self._conninfo
+        ended = sum(loop.times for loop in process.ENDED.values())
         return make_conninfo(self._conninfo, application_name=marked(self._application_name, ended))
 
     async def configure(self, connection: psycopg.AsyncConnection[TupleRow]) -> None:

@@ -37,6 +37,7 @@ _LENGTH: Final = struct.Struct("!i")
 _BYTEA: Final = 17  # as pg_type has it
 _TEXT: Final = 25
 _NULL: Final = _LENGTH.pack(-1)
+_HOLDS_NUL: Final = "PostgreSQL's text cannot hold the character NUL"
 
 
 def encode(statement: Statement[object], transformer: Transformer) -> Parameters:
@@ -106,24 +107,21 @@ def _elements(kind: int, values: Sequence[bytes | None]) -> bytes:
 def _encoded(values: Sequence[str | None]) -> Sequence[bytes | None]:
     """Return texts as libpq takes them; looks for a NUL in all of them at once."""
     encoded = [None if value is None else value.encode() for value in values]
-    _refuse_nul(b"".join(filter(None, encoded)))
+    if b"\0" in b"".join(filter(None, encoded)):
+        raise errors.DataError(_HOLDS_NUL)
     return encoded
 
 
 def _text(value: str) -> bytes:
     """Return text as libpq takes it, which would silently end at a NUL."""
     encoded = value.encode()
-    _refuse_nul(encoded)
+    if b"\0" in encoded:
+        raise errors.DataError(_HOLDS_NUL)
     return encoded
 
 
-def _refuse_nul(encoded: bytes) -> None:
-    if b"\0" in encoded:
-        raise errors.DataError("PostgreSQL's text cannot hold the character NUL")
-
-
 _PLAIN: dict[type, Callable[[Any], bytes]] = {
-    int: lambda value: b"%d" % value,
+    int: b"%d".__mod__,
     str: _text,
-    bool: lambda value: b"t" if value else b"f",
+    bool: {True: b"t", False: b"f"}.__getitem__,
 }

@@ -81,7 +81,7 @@ class _Pieces:
         self._take()
         if not self._done.done():
             self._loop.add_reader(socket, self._take)
-            self._set_timer()
+            self._timer = self._loop.call_later(LOOK_AGAIN, self._look_again)
             try:
                 await self._done
             finally:
@@ -89,11 +89,8 @@ class _Pieces:
                 self._loop.remove_reader(socket)
         self._done.result()
 
-    def _set_timer(self) -> None:
-        self._timer = self._loop.call_later(LOOK_AGAIN, self._look_again)
-
     def _look_again(self) -> None:
-        self._set_timer()
+        self._timer = self._loop.call_later(LOOK_AGAIN, self._look_again)
         self._take()
 
     def _take(self) -> None:

@@ -60,7 +60,7 @@ class ReceiveSession(AsyncSession):
     @property
     def closed(self) -> bool:
         """Whether the connection is closed or broken, or was abandoned."""
-        return self._is_abandoned or super().closed
+        return self._is_abandoned or self.connection.closed
 
     async def close(self) -> None:
         """Close the connection; harmless when it is closed, broken or abandoned."""
@@ -85,7 +85,6 @@ class ReceiveSession(AsyncSession):
     async def commit(self, last: Sequence[Statement[object]] = ()) -> None:
         """Run the last statements and commit; `committed` says whether that happened, also after an error."""
         await self._finish(last)
-        self._check_committed()
 
     async def _commit(self, statements: Sequence[Statement[object]]) -> None:
         """Send in a transaction of its own, bounded in time, which the session's other statements are not."""
@@ -98,7 +97,6 @@ class ReceiveSession(AsyncSession):
         the next receive failed.
         """
         answer = await self._finish(last, _BEGIN, receive)
-        self._check_committed()
         return receive.decode(answer.rows(), answer.count)
 
     async def _finish(self, last: Sequence[Statement[object]], *after: Statement[object]) -> Answer:
@@ -106,7 +104,8 @@ class ReceiveSession(AsyncSession):
 
         Deferred constraints are checked while the savepoint still stands, so that their failure, like that of a send,
         is a failure of this attempt and not of the whole transaction; and while the message is still locked, so that
-        the failure is counted before another receiver can have the message.
+        the failure is counted before another receiver can have the message. Raises, too, if the server answers the
+        commit with a rollback, as it does for a spoilt transaction.
         """
         self.committed = False
         before = self._before_commit(last)
@@ -122,6 +121,12 @@ class ReceiveSession(AsyncSession):
         raise_first_failure(statements[:checks], answers[:checks])
         raise_first_failure(last, answers[checks : len(before)], translate_send)
         raise_first_failure(statements, answers)
+        if not self.committed:
+            raise StorageError(
+                "The server rolled the transaction back instead of committing it.",
+                sqlstate="25P02",
+                transient=False,
+            )
         return answers[-1]
 
     def _before_commit(self, last: Sequence[Statement[object]]) -> Sequence[Statement[object]]:
@@ -279,16 +284,7 @@ class ReceiveSession(AsyncSession):
         if self.connection.plans_doubtful:
             self.connection.plans_doubtful = False
             self._roundtrips.doubt_plans()
-        return await super()._send_together(statements)
-
-    def _check_committed(self) -> None:
-        """Raise if the server answered the commit with a rollback, as it does for a spoilt transaction."""
-        if not self.committed:
-            raise StorageError(
-                "The server rolled the transaction back instead of committing it.",
-                sqlstate="25P02",
-                transient=False,
-            )
+        return await self._roundtrips.run(statements)
 
     def _close_attempt(self) -> None:
         connection = self.connection

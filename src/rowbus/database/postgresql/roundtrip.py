@@ -189,15 +189,6 @@ _AFTER: Final = Statement(
 )
 
 
-def surrounded(statement: Statement[object], executions: int | None) -> Sequence[Statement[object]]:
-    """Return what to send for a statement whose plan was executed so often (None: it has none that is kept)."""
-    if not statement.query.by_index or (executions is not None and executions >= SETTLED):
-        return (statement,)
-    cost = _DEAR if executions is not None and executions < PLANNED_EACH_TIME else None
-    before = Statement(_PLAN_BY_INDEX, {"operator_cost": cost}, no_rows)
-    return (before, statement, _AFTER)
-
-
 def _as_they_are(rows: Rows, _count: int) -> Rows:
     return rows
 
@@ -317,9 +308,11 @@ class Roundtrips:
         if not query.by_index or self._is_spoilt:
             return (statement,)
         keeps = self._prepare and query.prepare
-        if keeps and not self._plans.is_fresh(query):
-            return surrounded(statement, 0)
-        return surrounded(statement, self._plans.executions(query) if keeps else None)
+        executions = self._plans.executions(query) if keeps and self._plans.is_fresh(query) else 0
+        if executions >= SETTLED:
+            return (statement,)
+        cost = _DEAR if keeps and executions < PLANNED_EACH_TIME else None
+        return (Statement(_PLAN_BY_INDEX, {"operator_cost": cost}, no_rows), statement, _AFTER)
 
     def _answer(self, part: Sequence[Statement[object]], answers: Sequence[PGresult]) -> PGresult:
         """Return the one answer to what was sent for a statement: the first failure, else the statement's own."""

@@ -25,7 +25,7 @@ from rowbus.messages.address import refuse_nul
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from rowbus.database.statements import Rows, Statement
+    from rowbus.database.statements import Pairs, Rows, Statement
     from rowbus.messages.sqlserver_address import SqlServerAddress
 
 _PLACEHOLDER = re.compile(r"\[\$\((?P<identifier>\w+)\)\](?P<dot>\.?)|N'\$\((?P<value>\w+)\)'")
@@ -35,14 +35,15 @@ _MARK = re.compile(rf"{_QUOTED}|N'(?:[^']|'')*'|(?P<mark>\?)|(?P<percent>%)")
 _LITERAL_START = "N'$("  # what a literal may not begin with: it would be taken for a value
 
 
-def _bind(path: str, identifiers: Mapping[str, str], literals: Mapping[str, object]) -> Text:
+def _bind(path: str, identifiers: Pairs[str], literals: Pairs[object]) -> Text:
     """Put identifiers in brackets.
 
     An empty identifier is left out with the dot behind it: a table without a catalog is in the connection's own. The
     driver's text has a `?` for each of its `names`, in their order (a value that the file holds twice is there twice);
     the native one is the file with its identifiers bound.
     """
-    bound = _PLACEHOLDER.sub(lambda match: _bound(match, identifiers, literals), source(path))
+    given, values = dict(identifiers), dict(literals)
+    bound = _PLACEHOLDER.sub(lambda match: _bound(match, given, values), source(path))
     names = tuple(match["value"] for match in _VALUE.finditer(bound) if match["value"])
     text = _VALUE.sub(lambda match: "?" if match["value"] else match[0], bound)
     return Text(text.encode(), bound.encode(), names)

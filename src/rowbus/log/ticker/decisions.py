@@ -63,10 +63,9 @@ class TickSchedule:
         """Note what a look found, and return the logs to tick now."""
         now = self._clock()
         wishes = [wish for wish in wishes if not self._is_idle_talk(wish, now)]
-        self._moved.update((wish.queue, (wish.period, now)) for wish in wishes if wish.moved)
-        self._soonest = min(
-            (now + wish.wait + SLACK for wish in wishes if wish.wait > 0), default=float("inf")
-        )
+        self._moved.update({wish.queue: (wish.period, now) for wish in wishes if wish.moved})
+        waits = [wish.wait for wish in wishes if wish.wait > 0]
+        self._soonest = now + min(waits) + SLACK if waits else float("inf")
         return [wish for wish in wishes if wish.wait <= 0]
 
     def ticked(self, queue: int) -> bool:

@@ -73,23 +73,19 @@ class EndedLoop(NamedTuple):
         return f"{loop} ended though nobody asked it to: {self.times}, last at {last} UTC by {self.error}"
 
 
-_ended: Final = Bounded[str, EndedLoop]()
+ENDED: Final = Bounded[str, EndedLoop]()
+"""The loops of this process that ended unasked, by their names."""
 
 
 def note_ended(loop: str, error: BaseException) -> None:
     """Note that a loop ended unasked."""
-    before = _ended.get(loop)
-    _ended[loop] = EndedLoop(1 + (before.times if before else 0), time.time(), type_name(error))
+    before = ENDED.get(loop)
+    ENDED[loop] = EndedLoop(1 + (before.times if before else 0), time.time(), type_name(error))
 
 
 def ended_loops() -> list[str]:
     """Return a line for each loop that ended unasked."""
-    return [one.told(loop) for loop, one in sorted(_ended.items())]
-
-
-def times_ended() -> int:
-    """Return how often loops ended unasked."""
-    return sum(one.times for one in _ended.values())
+    return [one.told(loop) for loop, one in sorted(ENDED.items())]
 
 
 _STARTED: Final = time.time()
@@ -104,7 +100,7 @@ def process_families(*, is_ready: bool) -> list[Gauge]:
     for activity in going_on():
         failing.set(1, (activity,))
     ended = Counter("rowbus_loops_ended", "Ends of loops that nobody asked to end.", ("loop",))
-    for loop, one in _ended.items():
+    for loop, one in ENDED.items():
         ended.add((loop,), one.times)
     started = Gauge("process_start_time_seconds", "When the process started, since 1970.")
     started.set(_STARTED)

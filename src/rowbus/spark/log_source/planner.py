@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rowbus.errors import DataLossError, StorageError
 from rowbus.log.consumers.table import log_not_found
 from rowbus.spark.log_source.decisions import (
     SMALL,
-    BlockRange,
     TableSample,
     clip,
     left_of,
@@ -33,7 +33,7 @@ from rowbus.spark.log_source.snapshot_range import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rowbus.spark.filters import Conditions
     from rowbus.spark.log_source.control import Control
@@ -80,8 +80,8 @@ class LogPlanner:
             return planned
         for part in segments(*self._shorten(log, start, end)):
             planned += self._plan(part, TickSpan(log, part.begin, part.end, owner))
-        if planned:
-            self._check_retained(log, start)
+        if planned and not self.is_retained(log, start):
+            raise self._lost(log, start)
         return planned
 
     def _shorten(self, log: str, start: LogOffset, end: LogOffset) -> tuple[LogOffset, LogOffset]:
@@ -149,11 +149,6 @@ class LogPlanner:
     def _is_intact(self, place: Place, state: RetainedLog) -> bool:
         return self._control.run(find_table_node(f"{state.prefix}_{place.table}")) == place.node
 
-    def _check_retained(self, log: str, offset: LogOffset) -> None:
-        """Raise DataLossError unless all events after an offset are retained."""
-        if not self.is_retained(log, offset):
-            raise self._lost(log, offset)
-
     def _stranger(self, log: str, offset: LogOffset) -> DataLossError | None:
         """Return the error for an offset that is of another history than the log's; None for one of its own."""
         consumer = self._settings.consumer or "this query"
@@ -182,20 +177,27 @@ class LogPlanner:
 
     def _plan(self, part: Segment, span: TickSpan) -> list[LogPartition]:
         self._await(span.log, span.end)
-        steps = self._steps(span)
-        make = self._maker(span, steps)
+        timeout = self._options["statementTimeoutMs"]
+        make = partial(
+            LogPartition,
+            self._access,
+            span,
+            steps=self._steps(span),
+            statement_timeout=timeout,
+            where=self._where,
+        )
         estimate = part.end.seq - part.begin.seq
         whole = part.after is None and part.upto is None
         if whole and self._is_small(estimate) and span not in self._measured:
             names = [name for _, name in self.state(span.log).tables_between(part.begin, part.end)]
-            return [make([(name, self._control.run(find_table_node(name))) for name in names], None)]
+            return [make([(name, self._control.run(find_table_node(name))) for name in names], part=None)]
         tables = self._sampled(span) if whole else clip(self.measure(span), part.after, part.upto)
         blocks = split(
             tables,
             least=self._options["minPartitions"],
             most_events=self._options["maxRecordsPerPartition"],
         )
-        return [make([(block.name, block.node)], block) for block in blocks]
+        return [make([(block.name, block.node)], part=block) for block in blocks]
 
     def _sampled(self, span: TickSpan) -> Sequence[TableRange | TableSample]:
         """Find the blocks of events: by samples if the range is much of the tables, else by counting."""
@@ -210,23 +212,6 @@ class LogPlanner:
             else:
                 found.append(sample)
         return found
-
-    def _maker(
-        self, span: TickSpan, steps: TickSteps
-    ) -> Callable[[list[tuple[str, int]], BlockRange | None], LogPartition]:
-        def make(tables: list[tuple[str, int]], part: BlockRange | None) -> LogPartition:
-            timeout = self._options["statementTimeoutMs"]
-            return LogPartition(
-                self._access,
-                span,
-                tables,
-                part=part,
-                steps=steps,
-                statement_timeout=timeout,
-                where=self._where,
-            )
-
-        return make
 
     def _is_small(self, estimate: int) -> bool:
         most = self._options["maxRecordsPerPartition"] or SMALL

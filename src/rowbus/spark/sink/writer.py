@@ -92,7 +92,7 @@ def stream_identity(options: Mapping[str, Any], given: Mapping[str, str]) -> Sin
             "Option 'txnVersion' is for batch writes; a stream's versions are the numbers of its batches.",
             option="txnVersion",
         )
-    checkpoint = next((value for name, value in given.items() if name.lower() == "checkpointlocation"), None)
+    checkpoint = {name.lower(): value for name, value in given.items()}.get("checkpointlocation")
     return SinkId(named=options["txnAppId"], checkpoint=checkpoint)
 
 
@@ -146,7 +146,8 @@ class Sink:
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
             return PartMessage(Part(self.guarantee, task.partition, "", 0, task.query_id))
-        key = self.identity.key(self.target.name, task.query_id, self._number(task))
+        number = self.version if task.batch_id is None else task.batch_id
+        key = self.identity.key(self.target.name, task.query_id, number)
         if key is None:
             raise ConfigurationError(
                 "This task belongs to no query and names no sink; give the option txnAppId."
@@ -195,9 +196,6 @@ class Sink:
         key = self.identity.key(self.target.name, query_id_of(parts), number)
         with Database(self.dsn, application_name="rowbus spark abort").session() as session:
             batch_commit.abort(session, key, parts)
-
-    def _number(self, task: Task) -> int:
-        return self.version if task.batch_id is None else task.batch_id
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -258,7 +256,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def _parsed(given: Mapping[str, str]) -> tuple[ModuleType, dict[str, Any]]:
-    deliver = next((value for name, value in given.items() if name.lower() == "deliver"), "").lower()
+    deliver = {name.lower(): value for name, value in given.items()}.get("deliver", "").lower()
     module = import_module(TARGETS[deliver]) if deliver in TARGETS else None
     own = () if module is None else module.OPTIONS
     values = parse_options(given, (*SINK, *own), of=f"the sink (deliver={deliver})")

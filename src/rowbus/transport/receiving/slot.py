@@ -127,7 +127,7 @@ class Slot:
             await self._receiver.pause(fate.seconds)
 
     def _let_go(self) -> None:
-        self._receiver.let_go(self._claimed)
+        self._receiver.book.let_go([row.id for row in self._claimed])
         self._claimed = []
 
     async def _broke(self, error: Exception) -> None:

@@ -66,8 +66,8 @@ def net_changes(
     changes: Iterable[StagedChange], keys: KeysOf | None, copied_in: TxidSnapshot, fit: RowOf
 ) -> NetChanges:
     """Return what changes come to, after a copy in a snapshot; without keys only new rows count."""
-    new = sorted(change for change in changes if not copied_in.sees(change.transaction))
-    truncated = max((place for place, it in enumerate(new) if it.operation == TRUNCATE), default=-1)
+    new = sorted([change for change in changes if not copied_in.sees(change.transaction)])
+    truncated = max([place for place, it in enumerate(new) if it.operation == TRUNCATE], default=-1)
     rows = [(change.operation, fit(json.loads(change.row))) for change in new[truncated + 1 :]]
     if keys is None:
         return NetChanges(truncated >= 0, [row for operation, row in rows if operation == INSERT], [])

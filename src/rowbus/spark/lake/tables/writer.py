@@ -139,7 +139,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
             f"Tables follow a log's events, in mode append, with the columns {', '.join(needed)}"
             + (f"; {', '.join(missing)} missing." if missing else ".")
         )
-    origins = all(name in schema.names for name in WITH_ORIGINS)
+    origins = set(WITH_ORIGINS) <= set(schema.names)
     place = (given["path"], given["log"], given["tables"], resolve_dsn(given["dsn"]))
     upkeep = (given["compactEvery"], given["keepHours"])
     return TablesWriter(TablesSettings(*place, given["tableFormat"], given["history"], origins, *upkeep))
