@@ -13,8 +13,8 @@ from psycopg.pq.abc import PGconn
 
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.postgresql.database import Database
-from rowbus.database.postgresql.plans import PLANNED_EACH_TIME, SETTLED
 from rowbus.database.postgresql.receive_session import ReceiveSession
+from rowbus.database.postgresql.roundtrip import PLANNED_EACH_TIME, SETTLED
 from rowbus.database.statements import control
 from rowbus.errors import QueueNotFoundError
 from rowbus.messages.address import QueueAddress

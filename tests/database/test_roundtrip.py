@@ -8,12 +8,11 @@ import psycopg
 import pytest
 from psycopg.pq import ExecStatus
 
-from rowbus.database.postgresql import plans
+from rowbus.database.postgresql import roundtrip
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.handler_connection import HandlerConnection
-from rowbus.database.postgresql.plans import SETTLED
 from rowbus.database.postgresql.receive_session import ReceiveSession
-from rowbus.database.postgresql.roundtrip import Roundtrips, _Sent
+from rowbus.database.postgresql.roundtrip import SETTLED, Roundtrips, _Sent
 from rowbus.database.statements import control
 from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.transport.queues.postgresql import QueueTable
@@ -45,13 +44,13 @@ async def pages_read(receiver: ReceiveSession, session: Session, queue: QueueTab
 async def test_a_plan_made_for_an_empty_queue_is_not_kept_for_a_full_one(
     receiver: ReceiveSession, session: Session, queue: QueueTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plans, "STALE_AFTER", 3600.0)
+    monkeypatch.setattr(roundtrip, "STALE_AFTER", 3600.0)
     await receive(receiver, queue, times=SETTLED)
     mislead(session, "Sales")  # which gives the plan up: the server makes another, without our help
     put(session, queue, BURST)
     kept = await pages_read(receiver, session, queue)
 
-    monkeypatch.setattr(plans, "STALE_AFTER", 0.0)
+    monkeypatch.setattr(roundtrip, "STALE_AFTER", 0.0)
     anew = await pages_read(receiver, session, queue)
 
     assert kept > 100, "the kept plan scans the table, or this test proves nothing"
@@ -61,7 +60,7 @@ async def test_a_plan_made_for_an_empty_queue_is_not_kept_for_a_full_one(
 async def test_a_plan_is_made_anew_under_its_name_so_that_plans_do_not_pile_up(
     receiver: ReceiveSession, queue: QueueTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plans, "STALE_AFTER", 0.0)
+    monkeypatch.setattr(roundtrip, "STALE_AFTER", 0.0)
     await receive(receiver, queue, times=10)
 
     cursor = await receiver.connection.execute(
@@ -84,7 +83,7 @@ async def test_plans_that_somebody_deallocated_are_made_anew_after_one_failure(
 async def test_plans_for_many_queues_do_not_pile_up_on_the_server(
     receiver: ReceiveSession, session: Session, queue: QueueTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plans, "MOST_PLANS", 5)
+    monkeypatch.setattr(roundtrip, "MOST_PLANS", 5)
     for number in range(12):
         session.connection.execute(f'create table "Other{number}" (like "Sales" including all)'.encode())
     others = [QueueTable(queue.address.neighbour(f"Other{number}")) for number in range(12)]
@@ -100,7 +99,7 @@ async def test_plans_for_many_queues_do_not_pile_up_on_the_server(
 async def test_a_plan_that_could_not_leave_is_remembered(
     receiver: ReceiveSession, queue: QueueTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plans, "MOST_PLANS", 1)
+    monkeypatch.setattr(roundtrip, "MOST_PLANS", 1)
     missing = QueueTable(queue.address.neighbour("Missing"))
     await receive(receiver, queue)
     for _ in range(3):
@@ -136,7 +135,7 @@ async def plans_of(receiver: ReceiveSession) -> list[tuple[str]]:
 async def test_a_round_trip_that_fails_before_it_makes_a_plan_anew_costs_no_later_one(
     receiver: ReceiveSession, queue: QueueTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plans, "STALE_AFTER", 0.0)
+    monkeypatch.setattr(roundtrip, "STALE_AFTER", 0.0)
     await receive(receiver, queue)
     for _ in range(3):
         with pytest.raises(StorageError, match="division by zero"):
@@ -147,7 +146,7 @@ async def test_a_round_trip_that_fails_before_it_makes_a_plan_anew_costs_no_late
 async def test_a_round_trip_that_fails_between_plans_leaves_those_it_made_and_those_it_did_not(
     receiver: ReceiveSession, session: Session, queue: QueueTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plans, "MOST_PLANS", 3)
+    monkeypatch.setattr(roundtrip, "MOST_PLANS", 3)
     for number in range(6):
         session.connection.execute(f'create table "Other{number}" (like "Sales" including all)'.encode())
     others = [
@@ -178,7 +177,7 @@ async def test_a_table_that_changes_under_a_plan_fails_once(
 async def test_an_attempt_is_undone_when_there_is_no_room_for_the_plan_that_undoes_it(
     receiver: ReceiveSession, queue: QueueTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plans, "MOST_PLANS", 1)
+    monkeypatch.setattr(roundtrip, "MOST_PLANS", 1)
     await received(receiver, queue)
     with pytest.raises(psycopg.errors.DivisionByZero):
         await receiver.handler_connection.execute("select 1/0")

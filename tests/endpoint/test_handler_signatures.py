@@ -152,6 +152,13 @@ def test_an_unknown_type_says_what_is_handled_here() -> None:
     assert caught.value.types == ("A", "B")
 
 
+@every("types", ["Shop.PlaceOrder;", " Shop.PlaceOrder ; ", ";Shop.PlaceOrder", "Shop.PlaceOrder;;A", " "])
+def test_an_empty_name_among_the_types_is_an_error_as_in_dotnet(types: str) -> None:
+    with pytest.raises(UnknownMessageTypeError, match="empty name") as caught:
+        with_all().plan(types)
+    assert isinstance(caught.value.__cause__, LookupError)
+
+
 def test_an_endpoint_without_handlers_says_none() -> None:
     with pytest.raises(UnknownMessageTypeError, match="handled here: none"):
         Handlers().plan("A")

@@ -124,6 +124,7 @@ async def test_an_unknown_type_goes_to_the_error_queue_with_what_is_handled_here
     failure = await moved(endpoints, sales, headers, BODY)
 
     assert failure[Header.EXCEPTION_TYPE] == "rowbus.errors.UnknownMessageTypeError"
+    assert failure[Header.INNER_EXCEPTION_TYPE] == "LookupError"
     assert failure[Header.EXCEPTION_MESSAGE] == (
         "No handler for Shop.Messages.Other or Shop.Messages.IOther; handled here: Shop.Messages.PlaceOrder."
     )

@@ -8,6 +8,7 @@ up would do so for the first caller, and go on with what that one found also whe
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import psycopg
@@ -17,6 +18,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import raw_source
 from rowbus.spark import schema as spark_installer
 from tests.fixtures.every import every
+from tests.fixtures.log import Templates, copy_of
 from tests.log.bare_names import OUR_SCHEMAS, bare_names
 
 Connection = psycopg.Connection[Any]
@@ -91,10 +93,17 @@ def complaints(connection: Connection) -> dict[str, list[str]]:
     return {f.signature: f.complaints for f in functions(connection) if f.complaints}
 
 
-@pytest.fixture
-def everything(pgq: Connection, log_database: str) -> Connection:
-    """Give a connection to a database that has every function of ours, and every kind of generated one."""
-    with Database(log_database).session() as session:
+@pytest.fixture(scope="module")
+def everything(postgres_server: str, templates: Templates) -> Iterator[Connection]:
+    """Give a connection to a database with every function of ours, and every kind of generated one; change nothing."""
+    copy = copy_of(postgres_server, templates.installed(postgres_server))
+    with copy as dsn, psycopg.connect(dsn, autocommit=True) as connection:
+        _make_everything(connection, dsn)
+        yield connection
+
+
+def _make_everything(pgq: Connection, dsn: str) -> None:
+    with Database(dsn).session() as session:
         spark_installer.ensure(session)
     notify = raw_source("transport/queues/sql/postgresql/create_notify_function.sql").replace(
         ':"schema"', "public"
@@ -113,7 +122,6 @@ def everything(pgq: Connection, log_database: str) -> Connection:
             "select pgq.capture_table('keyless', 'plain', %s, '{insert-only}', %s)", [format_, f"k_{format_}"]
         )
     pgq.execute("select pgq.maint_capture()")
-    return pgq
 
 
 def test_no_function_looks_a_name_up_along_its_callers_path(everything: Connection) -> None:
@@ -131,14 +139,15 @@ def test_what_builds_sql_without_a_path_of_its_own_is_known(everything: Connecti
 
 @every("style", ["old", "new"])
 def test_internal_functions_are_not_for_everybody(everything: Connection, style: str) -> None:
-    everything.execute("select pgq.set_grants(%s)", [style])
     query = """
         select p.proname from pg_proc as p
         where p.pronamespace = 'pgq'::regnamespace and p.proname ~ '^(_|insert_event_[0-9]+$)'
         and has_function_privilege('public', p.oid, 'execute')
     """
 
-    assert {name for (name,) in everything.execute(query)} - {"_grant_perms_from"} <= OPEN
+    with everything.transaction(force_rollback=True):
+        everything.execute("select pgq.set_grants(%s)", [style])
+        assert {name for (name,) in everything.execute(query)} - {"_grant_perms_from"} <= OPEN
 
 
 @every(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from datetime import timedelta
+import logging
+import threading
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -78,6 +81,40 @@ async def test_a_started_endpoint_registers_once_and_beats_until_it_stops(endpoi
     assert 20 < (beats[-1].expires_in or 0) <= 40
     assert await backend.rows(MONITORING) == []
     assert len(await backend.rows(SERVICECONTROL)) == len(rows)
+
+
+async def test_an_endpoint_beats_while_a_handler_blocks_its_loop(endpoints: Endpoints) -> None:
+    backend = endpoints.backend
+    await platform(backend)
+    sales = endpoints.make("Sales", service_platform=connection(backend, "Heartbeats"))
+    goes_on = threading.Event()
+    blocked: list[datetime] = []
+    done = asyncio.Event()
+
+    @sales.handler
+    async def place(message: PlaceOrder) -> None:
+        blocked.append(datetime.now(UTC))
+        goes_on.wait(20)
+        blocked.append(datetime.now(UTC))
+        done.set()
+
+    def hear(record: logging.LogRecord) -> bool:
+        if record.getMessage().startswith("Event loop blocked since 20"):
+            goes_on.set()
+        return True
+
+    logger = logging.getLogger("rowbus.platform")
+    logger.addFilter(hear)
+    try:
+        async with sales:
+            await sales.send("Sales", PlaceOrder("1"))
+            await done.wait()
+    finally:
+        logger.removeFilter(hear)
+    bodies = [json.loads(row.body or b"") for row in await backend.rows(SERVICECONTROL)]
+    beats = [datetime.fromisoformat(body["ExecutedAt"]) for body in bodies if "ExecutedAt" in body]
+    assert any(blocked[0] < beat < blocked[1] for beat in beats)
+    assert not [thread for thread in threading.enumerate() if thread.name == "rowbus pacemaker"]
 
 
 async def test_without_the_setting_nothing_is_sent(endpoints: Endpoints) -> None:

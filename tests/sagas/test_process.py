@@ -58,6 +58,9 @@ class Shop:
     async def sagas(self) -> int:
         return await self.backend.count(TABLE)
 
+    async def is_there(self, table: str, sagas: int = 1) -> bool:
+        return await self.backend.count(table) == sagas
+
     async def has(self, sagas: int) -> None:
         async def there() -> bool:
             return await self.sagas() == sagas
@@ -124,6 +127,26 @@ async def test_two_that_begin_one_saga_at_once_are_one_saga_and_no_failure(endpo
     assert shop.answers[0].steps[:1] == ["placed True"]
     assert sorted(shop.answers[0].steps[1:]) == ["placed False"] * (len(shop.answers[0].steps) - 1)
     assert len(attempts) == 3
+
+
+async def test_a_saga_is_found_by_what_a_finder_looks_up(endpoints: Endpoints) -> None:
+    async def by_number(message: CancelOrder, context: rowbus.Context) -> str | None:
+        await context.send("Customer", OrderDone(message.order_id, ["looked"]))
+        return {"number 1": "1"}.get(message.order_id)
+
+    class Found(OrderSaga, name="Shop.Sagas.Found", correlation="order_id"):
+        @rowbus.handles(CancelOrder, by=by_number)
+        async def cancelled(self, message: CancelOrder, context: rowbus.SagaContext) -> None:
+            context.complete()
+
+    async with Shop(endpoints, Found) as shop:
+        await shop.customer.send("Sales", PlaceOrder("1"))
+        await eventually(lambda: shop.is_there("Sales.Found"))
+        await shop.customer.send("Sales", CancelOrder("number 2"))
+        await shop.customer.send("Sales", CancelOrder("number 1"))
+        await eventually(lambda: shop.is_there("Sales.Found", 0))
+        await eventually(lambda: len(shop.answers) == 2)
+    assert await endpoints.backend.count(ERROR) == 0
 
 
 async def test_a_failed_attempt_leaves_the_saga_as_it_was(endpoints: Endpoints) -> None:

@@ -18,12 +18,12 @@ import psycopg
 
 import rowbus
 from rowbus.cli import app
-from rowbus.database.postgresql import plans
+from rowbus.database.postgresql import roundtrip
 from rowbus.running import loop_watch
 from tools.flows.still import StillLoop
 from tools.flows.walk import Tracer, Walk, typical
 
-BY_THE_CLOCK = ((loop_watch, "PERIOD"), (plans, "STALE_AFTER"))
+BY_THE_CLOCK = ((loop_watch, "PERIOD"), (roundtrip, "STALE_AFTER"))
 """What goes by the machine's clock, and rests while flows are walked: looks at the event loop, plans that age."""
 
 WARM_UP = 6  # steps before those that count, in which connections open, and plans come to stay

@@ -101,12 +101,13 @@ class Adaptation(NamedTuple):
 
 
 class Loader:
-    """Makes queries of SQL files in one database's dialect. A text without literals is bound once and remembered."""
+    """Makes queries of SQL files in one database's dialect. A text is bound once and remembered."""
 
     def __init__(self, bind: Bind) -> None:
         """Bind files in this way: path, identifiers and literals become a text."""
-        self._bind = bind
-        self._remembered = lru_cache(TEXTS_KEPT)(self._without_literals)
+        self._remembered = lru_cache(TEXTS_KEPT)(
+            lambda path, identifiers, literals: bind(path, dict(identifiers), dict(literals))
+        )
 
     def __call__(
         self,
@@ -125,15 +126,10 @@ class Loader:
         `literals` are values written into the text, quoted, for DDL, which takes no parameters. Raises KeyError for an
         identifier that the file asks for and the call lacks.
         """
-        if literals:
-            text = self._bind(path, identifiers or {}, literals)
-        else:
-            text = self._remembered(path, tuple((identifiers or {}).items()))
-        driver, native, names, text_lists = text
+        driver, native, names, text_lists = self._remembered(
+            path, tuple((identifiers or {}).items()), tuple((literals or {}).items())
+        )
         return Query(driver, native, names, failing, queue, prepare, log, remedy, text_lists=text_lists)
-
-    def _without_literals(self, path: str, identifiers: tuple[tuple[str, str], ...]) -> Text:
-        return self._bind(path, dict(identifiers), {})
 
 
 def _bind(path: str, identifiers: Mapping[str, str], literals: Mapping[str, object]) -> Text:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from rowbus.database.blocking import BlockingSession, run_now
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
@@ -48,7 +46,14 @@ async def answer_steps(ask: Callable[[Statement[Any]], Awaitable[Any]], steps: S
 
 def run_steps_now(session: Session, steps: Steps[T]) -> T:
     """Do what `run_steps` does, on a synchronous session."""
-    return run_now(run_steps(BlockingSession(session), steps))
+    answer: object = None
+    while True:
+        try:
+            statement = steps.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        answer = session.run(statement)
 
 
 async def run_as_one(session: UserSession, statements: Sequence[Statement[object]]) -> None:

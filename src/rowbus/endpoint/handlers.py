@@ -38,6 +38,9 @@ HandlerFunction = Callable[
     ..., Any
 ]  # (message), (message, context) or with what is provided; returning None or an awaitable of None
 CONTEXTS = Contexts(Context, SyncContext, HandlerVerbs)
+NAMELESS = (
+    "NServiceBus.EnclosedMessageTypes has an empty name among its types, which .NET reads no more than we do."
+)
 REMEMBERED = 1000  # header values whose plan is kept
 
 
@@ -157,21 +160,26 @@ class Handlers:
         """
         plan = self._plans.get(enclosed_types)
         if plan is None:
-            plan = self._find(parse_enclosed_types(enclosed_types))
+            plan = self._find(enclosed_types or "")
             if len(self._plans) < REMEMBERED and len(enclosed_types or "") <= LONGEST_REMEMBERED:
                 self._plans[enclosed_types] = plan
         return plan
 
-    def _find(self, types: Iterable[str]) -> tuple[Handler, ...]:
-        types = tuple(types)
-        names = with_parents(types)
+    def _find(self, enclosed_types: str) -> tuple[Handler, ...]:
+        types = parse_enclosed_types(enclosed_types)
+        is_complete = not enclosed_types or all(map(str.strip, enclosed_types.split(";")))
+        names = with_parents(types) if is_complete else ()
         found = {
             id(handler.function): handler
             for name in reversed(names)
             for handler in self._by_type.get(name, ())
         }
         if not found:
-            raise UnknownMessageTypeError(_explain_unknown(types, self._by_type), types=types)
+            cause = LookupError(
+                f"NServiceBus.EnclosedMessageTypes is {enclosed_types[:LONGEST_REMEMBERED]!r}"
+            )
+            text = _explain_unknown(types, self._by_type) if is_complete else NAMELESS
+            raise UnknownMessageTypeError(text, types=types) from cause
         ordered = [handler for name in names for handler in self._by_type.get(name, ())]
         return tuple(handler for handler in ordered if found.pop(id(handler.function), None))
 

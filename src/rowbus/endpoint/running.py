@@ -102,6 +102,7 @@ class RunningEndpoint:
             identity=self._identity,
             address=parts.address,
             dispatcher=self.dispatcher,
+            database=database,
         )
         self._background = self._make_background(parts)
         self._pipeline = Pipeline(parts.handlers, self.sender)

@@ -1,4 +1,4 @@
-"""One queue of ServiceControl's, and what an endpoint sends there each period: signs of life and metrics.
+"""One queue of ServiceControl's, and the metrics that an endpoint sends there each period.
 
 Invariants: what is not sent raises; nothing here reaches the endpoint's critical-error callback; that ServiceControl
 cannot be reached harms nothing else: it is logged, and tried again; what could not be sent is sent later, as far as the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import UTC, datetime
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import QueueNotFoundError, RowbusError
@@ -19,14 +19,14 @@ from rowbus.running.critical import Alarm, ReportedBreaker
 from rowbus.running.service import Periodic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable
 
+    from rowbus.database.sessions import Database
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
-    from rowbus.platform.connection import HeartbeatPlan, MetricsPlan
+    from rowbus.platform.connection import MetricsPlan
     from rowbus.platform.meter import Meter
     from rowbus.platform.reports import Reporter
-    from rowbus.running.host import Process
     from rowbus.transport.receiving.dispatcher import Dispatcher
 
 logger = logging.getLogger("rowbus.platform")
@@ -46,8 +46,19 @@ class Outbox:
 
     async def send(self, messages: Iterable[OutgoingMessage]) -> None:
         """Send them in one transaction of their own. Raises QueueNotFoundError, StorageError."""
-        try:
+        with self._naming_its_maker():
             await self._dispatcher.dispatch([Send(self._queue, message) for message in messages])
+
+    def send_from_thread(self, message: OutgoingMessage, database: Database) -> None:
+        """Send one without the event loop, on a connection of its own. Blocks; raises as `send`."""
+        statements = self._dispatcher.statements([Send(self._queue, message)])
+        with self._naming_its_maker(), database.session() as session:
+            session.run_all(statements)
+
+    @contextmanager
+    def _naming_its_maker(self) -> Generator[None]:
+        try:
+            yield
         except QueueNotFoundError as error:
             raise QueueNotFoundError(
                 f"{self._queue} does not exist: ServiceControl makes it when it is set up, in the schema of its "
@@ -62,33 +73,6 @@ class Outbox:
 
 def _log_lasting(text: str, error: BaseException) -> None:
     logger.error("%s for long: %s", text, error)
-
-
-class Heartbeats(Periodic):
-    """Sends them. For one event loop."""
-
-    def __init__(self, outbox: Outbox, reporter: Reporter, plan: HeartbeatPlan, process: Process) -> None:
-        """Begin a period after the start, as .NET does. No I/O."""
-        outages = outbox.outages("Heartbeats", "Could not send a heartbeat to ServiceControl")
-        super().__init__("rowbus heartbeats", outages, plan.every.total_seconds(), at_once=False)
-        self._outbox = outbox
-        self._reporter = reporter
-        self._time_to_live = plan.time_to_live
-        self._process = process
-        self._started_at = datetime.now(UTC)
-        self._is_registered = False
-
-    async def work(self) -> None:
-        """Say once that the endpoint has started, then beat."""
-        if not self._is_registered:
-            startup = self._reporter.startup(self._process, self._started_at, self._time_to_live)
-            await self._outbox.send([startup])
-            self._is_registered = True
-        await super().work()
-
-    async def do(self) -> None:
-        """Send a heartbeat."""
-        await self._outbox.send([self._reporter.heartbeat(datetime.now(UTC), self._time_to_live)])
 
 
 class Metrics(Periodic):

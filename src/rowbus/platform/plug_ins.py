@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 from rowbus.messages.addresses import address_of
 from rowbus.platform.checks import CheckService
 from rowbus.platform.connection import platform_connection
+from rowbus.platform.heartbeats import Heartbeats
 from rowbus.platform.meter import Meter
-from rowbus.platform.outbox import Heartbeats, Metrics, Outbox, logger
+from rowbus.platform.outbox import Metrics, Outbox, logger
 from rowbus.platform.reports import Reporter
 from rowbus.running.host import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rowbus.database.sessions import Database
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.identity import Identity
@@ -39,6 +41,7 @@ class PlugIns:
         identity: Identity,
         address: QueueAddress,
         dispatcher: Dispatcher,
+        database: Database,
     ) -> None:
         """Make what `platform` asks for; raises as `check_platform`. No I/O."""
         self.meter: Meter | None = None
@@ -53,12 +56,13 @@ class PlugIns:
         self._address = address
         self._addresses = addresses
         self._dispatcher = dispatcher
+        self._database = database
         self.services = list(self._services(connection, checks))
 
     def _services(self, connection: PlatformConnection, checks: Sequence[Check]) -> Iterator[Service]:
         if connection.heartbeats is not None:
             outbox = self._outbox(connection.heartbeats.queue)
-            yield Heartbeats(outbox, self._reporter, connection.heartbeats, this_process())
+            yield Heartbeats(outbox, self._reporter, connection.heartbeats, this_process(), self._database)
         if connection.checks is not None:
             outbox = self._outbox(connection.checks)
             yield from (CheckService(outbox, self._reporter, check) for check in checks)

@@ -60,6 +60,8 @@ class Rule(NamedTuple):
     takes_context: bool = False
     is_given_more: bool = False
     """Whether the method takes what an endpoint provides, all by name."""
+    is_finder: bool = False
+    """Whether `by` is an `async def` that takes the context, too, and may look into the database."""
 
     @property
     def name(self) -> str:

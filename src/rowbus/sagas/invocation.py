@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from rowbus.endpoint.context import Context
-    from rowbus.sagas.decisions import By
     from rowbus.sagas.definition import Definition, Rule, Rules
     from rowbus.sagas.saga import Saga
     from rowbus.sagas.store import SagaStore
@@ -152,19 +151,28 @@ class Invocation:
             return None, row
         if rule.by is None:
             raise self._unmapped(rule)
-        value = self._value(rule.by, rule, message, context)
+        given = await self._given(rule, message, context)
+        if given is None and rule.is_finder and way is Search.BY_CORRELATION:
+            return None, None
+        value = self._value(given, rule)
         text = correlation_text(value)
         if way is Search.BY_CORRELATION:
             return value, await store.find(text)
         return value, await store.find_or_begin(self._beginning(text, context))
 
-    def _value(self, by: By, rule: Rule, message: object, context: Context) -> object:
-        """Return what a message is correlated by, as the state's field has it."""
-        value, key = value_of(by, message, context.headers), self._definition.key
+    @staticmethod
+    async def _given(rule: Rule, message: object, context: Context) -> object:
+        """Return what a message is correlated by, as its rule gives it."""
+        by = cast("Any", rule.by)
+        return await by(message, context) if rule.is_finder else value_of(by, message, context.headers)
+
+    def _value(self, given: object, rule: Rule) -> object:
+        """Return the same as the state's field has it."""
+        key, by = self._definition.key, rule.by
         if key is None:
-            return value
+            return given
         return key.convert(
-            value, f"The header {by}" if isinstance(by, str) else f"What by= of {rule.name} gives"
+            given, f"The header {by}" if isinstance(by, str) else f"What by= of {rule.name} gives"
         )
 
     def _unmapped(self, rule: Rule) -> SagaCorrelationError:

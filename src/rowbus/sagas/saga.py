@@ -12,11 +12,11 @@ Invariant: a class only describes; an endpoint that it is added to has the row, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 
 from rowbus.errors import ConfigurationError
-from rowbus.running.functions import check_function
+from rowbus.running.functions import can_be_called, check_function, is_async
 from rowbus.sagas.definition import MARK, UPGRADE, Definition, Role, Rule, define
 from rowbus.sagas.history.table import Keeping
 
@@ -24,12 +24,16 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.endpoint.component import Component
+    from rowbus.endpoint.context import Context
     from rowbus.sagas.definition import Layout
     from rowbus.sagas.upgrades import Upgrade
 
 S = TypeVar("S")
 M = TypeVar("M")
 F = TypeVar("F", bound=Callable[..., Any])
+
+By: TypeAlias = "Callable[[M], object] | Callable[[M, Context], Awaitable[object]] | str"
+"""How a message says which saga it is for: a function of it, one that looks it up, or the name of a header."""
 
 
 class Saga(Generic[S]):
@@ -107,17 +111,21 @@ def _state_class(saga: type) -> type | None:
     )
 
 
-def starts(kind: type[M], *, by: Callable[[M], object] | str) -> Callable[[F], F]:
+def starts(kind: type[M], *, by: By[M]) -> Callable[[F], F]:
     """Declare a method for messages that begin a saga, or concern the one that has begun.
 
     `by` gives the value that finds it: a function of the message (text of up to 200 characters, an int, a UUID or an
-    aware datetime), or the name of a header. Raises ConfigurationError for an `async def`.
+    aware datetime), the name of a header, or an `async def by(message, context)` that looks it up, through
+    `context.connection` perhaps.
     """
     return _declared(Role.START, kind, by)
 
 
-def handles(kind: type[M], *, by: Callable[[M], object] | str | None = None) -> Callable[[F], F]:
-    """Declare a method for messages that concern a saga that has begun; without `by` for replies to the saga alone."""
+def handles(kind: type[M], *, by: By[M] | None = None) -> Callable[[F], F]:
+    """Declare a method for messages that concern a saga that has begun; without `by` for replies to the saga alone.
+
+    `by` as in `starts`; an `async def` that returns None has found no saga.
+    """
     return _declared(Role.HANDLE, kind, by)
 
 
@@ -152,12 +160,16 @@ def upgrade(start: int, end: int) -> Callable[[Upgrade], staticmethod[[dict[str,
     return declare
 
 
-def _declared(role: Role, kind: type[Any], by: Callable[[Any], object] | str | None) -> Callable[[F], F]:
-    if by is not None and not isinstance(by, str):
+def _declared(role: Role, kind: type[Any], by: Callable[..., object] | str | None) -> Callable[[F], F]:
+    is_finder = (
+        is_async(by) and can_be_called(cast("Callable[..., Any]", by), "message", "context") is not False
+    )
+    if by is not None and not isinstance(by, str) and not is_finder:
         check_function(by, "by, which gives the value that a saga is found by,", "message")
 
     def declare(function: F) -> F:
-        setattr(function, MARK, (*getattr(function, MARK, ()), Rule(role, kind, by, function)))
+        rule = Rule(role, kind, by, function, is_finder=is_finder)
+        setattr(function, MARK, (*getattr(function, MARK, ()), rule))
         return function
 
     return declare

@@ -334,6 +334,33 @@ def test_bodies_of_many_classes_are_read_back_or_refused(message: object) -> Non
     check(message)
 
 
+UNITED: Final[dict[type, tuple[Any, ...]]] = {
+    Bits: (Bits.A, Bits.A | Bits.B),
+    Word: tuple(Word),
+    Number: tuple(Number),
+    timedelta: (timedelta(days=1), timedelta(microseconds=1), timedelta()),
+    Decimal: (Decimal("1.5"), Decimal(5)),
+    bytes: (b"\xff\x00",),
+    UUID: (UUID(int=7),),
+    datetime: (datetime(2020, 1, 1, tzinfo=UTC),),
+    date: (date(2020, 1, 1),),
+    time: (time(1, 2),),
+    str: ("x", ""),
+    int: (3,),
+    float: (1.5, 2.0),
+    bool: (True,),
+}
+
+
+def test_a_value_of_each_union_of_two_types_is_read_back_or_its_class_refused() -> None:
+    for one, other in itertools.permutations(UNITED, 2):
+        fields = {"first": Shape(of(Union, one, other), st.nothing())}
+        for make in MESSAGES:
+            kind = make("United", Parts(fields)).annotation
+            for value in (*UNITED[one], *UNITED[other]):
+                check(kind(first=value))
+
+
 @dataclasses.dataclass
 class Line:
     sku: str

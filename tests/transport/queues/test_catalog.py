@@ -81,6 +81,10 @@ def test_the_body_string_column_is_no_difference(session: Session, queue: QueueT
     "change, difference",
     [
         ('alter table "Sales" alter seq type bigint', "the column seq is bigint instead of integer"),
+        (
+            'alter table "Sales" alter headers type varchar',
+            "the column headers is character varying instead of text",
+        ),
         ('alter table "Sales" alter headers drop not null', "the column headers takes null"),
         ('alter table "Sales" alter body set not null', "the column body refuses null"),
         ('alter table "Sales" alter seq drop default', "the column seq takes no number from its sequence"),

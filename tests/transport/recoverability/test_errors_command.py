@@ -448,6 +448,29 @@ def test_discard_deletes_those_meant_and_says_how_many(errors: ErrorQueue) -> No
     assert errors.rows(ERROR) == []
 
 
+def test_discard_says_what_servicecontrol_had_retried_and_tells_it_where_it_is_asked_to(
+    errors: ErrorQueue,
+) -> None:
+    known = {Header.RETRY_UNIQUE_MESSAGE_ID: "unique"}
+    for each in ("1", "2"):
+        errors.add(each, **known)
+    errors.add("3")
+
+    silent = errors.rowbus("errors", "discard", "1", "--yes")
+    told = errors.rowbus("errors", "discard", "--all", "--resolve", "--yes")
+
+    assert silent.stderr == (
+        'rowbus: 1 message had been retried by ServiceControl, which goes on showing them as "retry issued" without '
+        "--resolve\n"
+    )
+    assert told.stdout == 'Discarded 2 messages of "public"."error".\n'
+    assert "1 message had been retried by ServiceControl, which is told that they are over" in told.stderr
+    ((headers, body),) = errors.rows(ERROR)
+    assert headers[Header.RETRY_UNIQUE_MESSAGE_ID] == "unique"
+    assert headers.keys() == ACKNOWLEDGEMENT.keys() | {Header.MESSAGE_ID, Header.VERSION, Header.TIME_SENT}
+    assert body == b""
+
+
 def test_where_nobody_can_answer_discard_wants_a_yes(errors: ErrorQueue) -> None:
     errors.add("1")
 

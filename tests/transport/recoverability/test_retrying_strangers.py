@@ -56,6 +56,18 @@ def the_reason(result: Result) -> str:
     return reason
 
 
+@pytest.mark.only("PostgreSQL", reason="Wolverine's tables there")
+async def test_a_table_whose_headers_are_varchar_is_a_queue(failed_in: FailedIn) -> None:
+    backend = failed_in.backend
+    await failed_in.add("Sales", b"1")
+    await backend.execute(f'alter table "{backend.schema}"."Sales" alter headers type varchar')
+
+    result = failed_in.retry()
+
+    assert result.moved == {backend.queue("Sales"): 1}
+    assert await failed_in.bodies("Sales") == [b"1"]
+
+
 async def test_a_message_does_not_go_to_a_table_that_is_no_queue_and_the_others_go(
     failed_in: FailedIn,
 ) -> None:

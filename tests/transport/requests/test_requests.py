@@ -76,6 +76,29 @@ async def test_a_request_returns_what_its_handler_replies(
     assert got == (Colour.BLUE if isinstance(answer, rowbus.ReturnCode) else answer)
 
 
+async def test_answers_come_to_the_queue_that_is_named_which_stays(
+    endpoints: Endpoints, clients: Clients
+) -> None:
+    billing = endpoints.make(BILLING, recoverability=NO_RETRIES)
+    asked_by: list[str | None] = []
+
+    @billing.handler
+    async def quote(message: Quote, context: rowbus.Context) -> None:
+        asked_by.append(context.headers.get(Header.REPLY_TO_ADDRESS))
+        await context.reply(Price(message.sku, 5))
+
+    async with billing:
+        for _life in range(2):  # the second one takes over the queue of the first
+            async with clients.make(answer_queue="web_answers") as client:
+                assert await client.request(BILLING, Quote("A1"), Price, timeout=LIMIT) == Price("A1", 5)
+
+    assert asked_by == [endpoints.queue("web_answers").canonical] * 2
+    assert await clients.queues() == []
+    assert "web_answers" in await clients.backend.tables()
+    with pytest.raises(rowbus.ConfigurationError, match="ServiceControl"):
+        clients.make(answer_queue="error")
+
+
 async def test_a_def_handler_answers_with_a_number_too(endpoints: Endpoints, clients: Clients) -> None:
     billing = endpoints.make(BILLING, recoverability=NO_RETRIES)
 

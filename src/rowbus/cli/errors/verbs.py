@@ -249,6 +249,10 @@ def discard(  # noqa: PLR0913 - an option is a parameter
     since: Since = None,
     until: Until = None,
     everything: Everything = False,
+    resolve: Annotated[
+        bool,
+        typer.Option("--resolve", help="Tell ServiceControl that the failures it had retried are over."),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     error_queue: ErrorQueueName = "error",
     schema: Schema = None,
@@ -268,12 +272,14 @@ def discard(  # noqa: PLR0913 - an option is a parameter
     with location.session() as session:
         errors = ErrorQueue(session, address)
         if not yes:
-            _confirm(sum(1 for _ in errors.find(selection)), address, location.name)
+            _confirm(errors, selection, address, location.name, resolve=resolve)
         names = addresses_in(database, schema)
         with noting(session, names, "discard", address, str(selection)) as note, session.transaction():
-            result = errors.discard(selection)
+            result = errors.discard(selection, resolve=resolve)
             note(result.moved.total(), result.stayed.total())
     _report(result, "Discarded {count} of {queue}.", "discarded", as_json=as_json)
+    if result.retried:
+        complain(_told_of_retried(result.retried, resolve=resolve))
     _complain_of_stayed(errors, result, address, selection)
 
 
@@ -297,10 +303,24 @@ def _allowed(queues: list[str] | None, *, to_any_queue: bool) -> AllowedDestinat
     return tuple(queues) if queues else AllowedDestinations.SAME_SCHEMA
 
 
-def _confirm(count: int, address: QueueAddress, where: str) -> None:
+def _confirm(
+    errors: ErrorQueue, selection: Selection, address: QueueAddress, where: str, *, resolve: bool
+) -> None:
     if not sys.stdin.isatty():
         raise typer.BadParameter("there is no terminal to ask on; add --yes.", param_hint="--yes")
-    typer.confirm(f"Delete {_messages(count)} of {address} in {where}?", abort=True, err=True)
+    known = [bool(failed.retry_id) for failed in errors.find(selection)]
+    if any(known):
+        complain(_told_of_retried(sum(known), resolve=resolve))
+    typer.confirm(f"Delete {_messages(len(known))} of {address} in {where}?", abort=True, err=True)
+
+
+def _told_of_retried(count: int, *, resolve: bool) -> str:
+    effect = (
+        "is told that they are over"
+        if resolve
+        else 'goes on showing them as "retry issued" without --resolve'
+    )
+    return f"{_messages(count)} had been retried by ServiceControl, which {effect}"
 
 
 def _report(result: Result, sentence: str, key: str, *, as_json: bool) -> None:

@@ -19,11 +19,11 @@ from rowbus.messages.headers import Header
 from rowbus.messages.malformed_headers import without_malformed
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.mutators import changed_copy
-from rowbus.messages.outgoing import COMPATIBLE_VERSION
 from rowbus.messages.state_change import AUDITED_WITH
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.messages.uuids import new_message_id
 from rowbus.running.turns import onto_loop
+from rowbus.transport.recoverability.failed_message import acknowledgement
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -67,15 +67,8 @@ def retry_acknowledgement(
     queue = _acknowledgement_queue(headers, received_from)
     if queue is None:
         return None
-    acknowledgement = {
-        Header.MESSAGE_ID: message_id(),
-        Header.CONTROL_MESSAGE: "True",
-        Header.VERSION: COMPATIBLE_VERSION,
-        Header.TIME_SENT: format_timestamp(now),
-        Header.RETRY_UNIQUE_MESSAGE_ID: headers[Header.RETRY_UNIQUE_MESSAGE_ID],
-        Header.RETRY_SUCCESSFUL: format_timestamp(now),
-    }
-    return Send(queue, OutgoingMessage(acknowledgement))
+    retry_id = headers[Header.RETRY_UNIQUE_MESSAGE_ID] or ""
+    return Send(queue, acknowledgement(retry_id, message_id(), now))
 
 
 def is_acknowledged(headers: Mapping[str, str | None], received_from: QueueAddress) -> bool:
@@ -138,13 +131,11 @@ class Audit:
         await proceed(delivery)
         ended = datetime.now(UTC)
         queue = delivery.receive_address
-        if acknowledgement := retry_acknowledgement(
-            received, received_from=queue, message_id=new_message_id, now=ended
-        ):
+        if told := retry_acknowledgement(received, received_from=queue, message_id=new_message_id, now=ended):
             await onto_loop()
-            if acknowledgement.destination != self._error_queue:
-                await delivery.require(acknowledgement.destination)
-            delivery.send(acknowledgement)
+            if told.destination != self._error_queue:
+                await delivery.require(told.destination)
+            delivery.send(told)
         if self._queue is not None and DUPLICATE not in delivery.items:
             left = _as_left(delivery, received)
             copy = changed_copy(self._copy(left, delivery, started, ended), self._mutators)

@@ -72,7 +72,6 @@ _LISTS: Final = (
 )
 _OBJECTS: Final = (inspect.DictType, inspect.TypedDictType)
 _NUMERIC: Final = (
-    inspect.BoolType,
     inspect.IntType,
     inspect.EnumType,
     inspect.DecimalType,
@@ -333,9 +332,19 @@ def _member(value: Any, members: tuple[inspect.Type, ...]) -> inspect.Type | Non
         wanted: tuple[type, ...] = _LISTS
     elif isinstance(value, str):
         wanted = (*_TEXTUAL, *((inspect.FloatType,) if value in _NAMED_FLOATS else ()))
+    elif isinstance(value, bool):
+        wanted = (inspect.BoolType, *_NUMERIC)
     else:
         wanted = _NUMERIC if isinstance(value, int) else (inspect.DecimalType, inspect.FloatType, *_NUMERIC)
-    return next((member for kind in wanted for member in members if isinstance(member, kind)), None)
+    possible = [one for one in members if not isinstance(one, inspect.EnumType) or _can_be_of(value, one.cls)]
+    return next((member for kind in wanted for member in possible if isinstance(member, kind)), None)
+
+
+def _can_be_of(value: Any, kind: type[Enum]) -> bool:  # noqa: ANN401
+    """Say whether a value is an enum's, or names one; a flag, and an open enum, have numbers without members."""
+    if isinstance(value, str):
+        return value in kind._value2member_map_ or enum_value(value, kind) is not value
+    return any(not isinstance(member.value, str) for member in kind)
 
 
 @lru_cache(maxsize=MOST)

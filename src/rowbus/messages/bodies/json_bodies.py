@@ -29,6 +29,7 @@ from rowbus.messages.bodies.shape import (
     has_models,
     is_model,
     keys_within,
+    may_choose_an_enum,
     types_within,
     writes_its_names,
 )
@@ -170,7 +171,8 @@ def _reader(kind: Any, names: Names) -> Read:  # noqa: ANN401 - any class with f
 
 def _reader_of_model(kind: Any, names: Names) -> Read:  # noqa: ANN401 - pydantic is not imported
     make = maker(kind, names)
-    plainly = names == AS_THEY_ARE and types_within(kind).isdisjoint(_PYDANTIC_DIFFERS - {inspect.FloatType})
+    differs = not types_within(kind).isdisjoint(_PYDANTIC_DIFFERS - {inspect.FloatType})
+    plainly = names == AS_THEY_ARE and not differs and not may_choose_an_enum(kind)
 
     def carefully(body: bytes) -> object:
         return make(_decode_exactly(body))

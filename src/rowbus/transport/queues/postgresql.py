@@ -61,7 +61,7 @@ class QueueTable:
         self._send_batch = self._load("send_batch", "Failed to send messages to")
         self._receive = self._oldest("receive")
         self._receive_batch = self._oldest("receive_batch")
-        # Planned for the queue as it is: see STALE_AFTER in `database.postgresql.plans`.
+        # Planned for the queue as it is: see STALE_AFTER in `database.postgresql.roundtrip`.
         self._count_available = self._load("count_available", "Failed to peek", prepare=False)
         self.copy = self._load("copy", "Failed to send messages to")
 

@@ -62,9 +62,9 @@ class QueueShape(NamedTuple):
 
     @property
     def is_queue(self) -> bool:
-        """Whether it has the five columns by which ServiceControl, too, knows a queue."""
+        """Whether it has the five columns of a queue. ServiceControl knows only those whose headers are text."""
         here = {column.name: column.type for column in self.columns}
-        return all(here.get(column.name) == column.type for column in COLUMNS)
+        return all(here.get(column.name) in types_of(column) for column in COLUMNS)
 
     def differences(self) -> tuple[str, ...]:
         """Say in what the table is not a queue as NServiceBus and Rowbus make it; nothing if it is one."""
@@ -86,10 +86,15 @@ COLUMNS: Final = (
 BODY_STRING: Final = QueueColumn("bodystring", "text", nullable=True, filled=True)
 
 
+def types_of(column: QueueColumn) -> set[str]:
+    """Return the types that a column of a queue may have; others than its own are differences all the same."""
+    return {column.type, "character varying"} if column.name == "headers" else {column.type}
+
+
 def takes_messages(columns: Iterable[QueueColumn]) -> bool:
     """Say whether a table of these columns is a queue that messages can be sent to, with any keys."""
     here = {column.name: column for column in columns}
-    expected = {column.name: {column.type} for column in COLUMNS}
+    expected = {column.name: types_of(column) for column in COLUMNS}
     expected["seq"].add("bigint")  # as it is made where integers run out
     return all(name in here and here.pop(name).type in types for name, types in expected.items()) and all(
         extra.nullable or extra.filled for extra in here.values()

@@ -8,6 +8,7 @@ which wait there for it, are never touched.
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.backends import borrow
@@ -15,6 +16,7 @@ from rowbus.database.steps import run_steps_now
 from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.messages.headers import decode_headers, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.uuids import new_message_id
 from rowbus.running.bounded import Bounded
 from rowbus.settings import AllowedDestinations
 from rowbus.transport.queues.destination_rule import ANY_QUEUE, Standing, destination_rule, find_standing
@@ -51,6 +53,8 @@ class Result(NamedTuple):
 
     moved: Counter[QueueAddress]
     stayed: Counter[str]
+    retried: int = 0
+    """How many of those that were discarded ServiceControl had sent back, and so waits for."""
 
 
 class ErrorQueue:
@@ -94,16 +98,29 @@ class ErrorQueue:
                 moving.move(page)
         return moving.result
 
-    def discard(self, selection: Selection) -> Result:
-        """Delete the messages meant, in one transaction. Raises QueueNotFoundError, StorageError."""
-        moved: Counter[QueueAddress] = Counter()
-        stayed: Counter[str] = Counter()
+    def discard(self, selection: Selection, *, resolve: bool = False) -> Result:
+        """Delete the messages meant, in one transaction. Raises QueueNotFoundError, StorageError.
+
+        `resolve`: tell ServiceControl, by acknowledgements in this queue, that failures are over whose messages it had
+        sent back: it would wait for what became of them.
+        """
+        count = asked = retried = 0
         with self._session.transaction():
             for page in self._pages(selection):
-                count = self._session.run(self._table.discard([failed.row_id for failed in page]))
-                moved[self._address] += count
-                stayed[IN_HAND] += len(page) - count
-        return Result(moved, +stayed)
+                of_ours = [failed.row_id for failed in page if not failed.retry_id]
+                count += self._session.run(self._table.discard(of_ours)) if of_ours else 0
+                retried += sum(self._end(failed, resolve=resolve) for failed in page if failed.retry_id)
+                asked += len(page)
+        moved = count + retried
+        return Result(Counter({self._address: moved}), +Counter({IN_HAND: asked - moved}), retried)
+
+    def _end(self, failed: FailedMessage, *, resolve: bool) -> int:
+        """Delete a message that ServiceControl had sent back, and tell it so if it is to be told."""
+        found = self._session.run(self._table.discard([failed.row_id]))
+        if found and resolve:
+            told = failed_message.acknowledgement(failed.retry_id, new_message_id(), datetime.now(UTC))
+            self._session.run(queue_table(self._address).send(told, notify=True))
+        return found
 
     def retry_some(
         self,

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidAddressError, InvalidTimestampError, MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers, parse_enclosed_types
-from rowbus.messages.timestamps import parse_timestamp
+from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.outgoing import COMPATIBLE_VERSION
+from rowbus.messages.timestamps import format_timestamp, parse_timestamp
 from rowbus.messages.uuids import new_message_id
 from rowbus.transport.queues.diagnosis import Finding, Level, duration
 
@@ -58,6 +60,8 @@ class FailedMessage(NamedTuple):
     is_readable: bool = True
     is_acknowledgement: bool = False
     conversation: str = ""
+    retry_id: str = ""
+    """By which ServiceControl knows it, if that had sent it back."""
 
 
 class Group(NamedTuple):
@@ -140,6 +144,7 @@ def read(
         headers.get(Header.PROCESSING_ENDPOINT) or "",
         is_acknowledgement=_is_acknowledgement(headers),
         conversation=headers.get(Header.CONVERSATION_ID) or "",
+        retry_id=headers.get(Header.RETRY_UNIQUE_MESSAGE_ID) or "",
     )
 
 
@@ -180,6 +185,21 @@ def edited_headers(headers: Mapping[str, str | None], own: Mapping[str, str]) ->
     failure_id = headers.get(Header.RETRY_UNIQUE_MESSAGE_ID) or headers.get(Header.MESSAGE_ID)
     kept = {name: value for name, value in retried_headers(headers).items() if not is_own(name)}
     return {**kept, **own, Header.MESSAGE_ID: new_message_id(), Header.EDIT_OF: failure_id}
+
+
+def acknowledgement(retry_id: str, message_id: str, now: datetime) -> OutgoingMessage:
+    """Return what tells ServiceControl that a failure is over whose message it had sent back."""
+    moment = format_timestamp(now)
+    return OutgoingMessage(
+        {
+            Header.MESSAGE_ID: message_id,
+            Header.CONTROL_MESSAGE: "True",
+            Header.VERSION: COMPATIBLE_VERSION,
+            Header.TIME_SENT: moment,
+            Header.RETRY_UNIQUE_MESSAGE_ID: retry_id,
+            Header.RETRY_SUCCESSFUL: moment,
+        }
+    )
 
 
 def is_own(name: str) -> bool:

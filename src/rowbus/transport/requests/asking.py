@@ -55,11 +55,18 @@ class Asking:
         *,
         serializer: Serializer,
         mutators: Sequence[Mutator],
+        answer_queue: str | None = None,
     ) -> None:
-        """Ask in the name of a sender, whose answers come to a new queue. No I/O."""
-        address = addresses.for_endpoint(
-            shortened(sender.endpoint), discriminator=discriminator(token_hex(8))
-        ).folded  # the sweeper of another asker takes the name, and so the lock, from the list of tables
+        """Ask in the name of a sender, whose answers come to a new queue, or to the one named. No I/O."""
+        own = (
+            addresses.for_endpoint(answer_queue)
+            if answer_queue
+            else addresses.for_endpoint(shortened(sender.endpoint), discriminator=discriminator(token_hex(8)))
+        )
+        own.validate()
+        address = (
+            own.folded
+        )  # the sweeper of another asker takes the name, and so the lock, from the list of tables
         bound = bound_mutators(mutators, addresses, LARGEST_MESSAGE)
         self._composer = Composer(
             addresses, Origin(sender, address.canonical), serializer=serializer, mutators=bound
@@ -71,7 +78,9 @@ class Asking:
         self._pool = database.pool(SENDERS)
         self._pending = PendingRequests(bound, self._pool)
         alarm = Alarm(log_critical(logger))
-        self._receiver = AnswerReceiver(database, address, self._pending, alarm)
+        self._receiver = AnswerReceiver(
+            database, address, self._pending, alarm, is_kept=answer_queue is not None
+        )
         self._sweeper = Sweeper(database, address, alarm)
 
     async def start(self) -> None:

@@ -1,7 +1,7 @@
 """Asking an endpoint and waiting for its answer, from web requests and scripts.
 
 Invariant: nothing touches the database before the start, or the first request; after `stop` nothing is left running,
-and the queue of the answers is gone.
+and the queue of the answers is gone, unless it was named.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from rowbus.messages.mutators import checked_mutators
 from rowbus.messages.outgoing import Options
 from rowbus.running.handling import message_in_hand
 from rowbus.transport.composition import identity_of
+from rowbus.transport.queues.reserved_names import check_endpoint_name
 from rowbus.transport.requests.asking import Asking
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class AsyncRequestClient:
         schema: str | None = None,
         serializer: Serializer = DEFAULT,
         mutators: Sequence[Mutator] = (),
+        answer_queue: str | None = None,
     ) -> None:
         """Describe who asks; no I/O.
 
@@ -64,13 +66,18 @@ class AsyncRequestClient:
         connection string; none given, the environment variable ROWBUS_DATABASE, else the embedded server. One session
         hears notifications and holds a lock, so it must not go through a pooler in transaction mode. `schema` is where
         queues given by name are, and the queue of the answers; the role may create tables there. `serializer` writes
-        the messages and reads the answers, `mutators` change both. Raises ConfigurationError for what is no mutator.
+        the messages and reads the answers, `mutators` change both. `answer_queue` names the queue of the answers, where
+        those who answer cannot send to every name: one that nothing else receives from; it stays when the client stops,
+        and one client has it at a time. Raises ConfigurationError for what is no mutator, InvalidAddressError.
         """
         self._sender = identity_of(endpoint)
         self._database = database
         self._schema = schema
         self._serializer = serializer
         self._mutators = checked_mutators(mutators)
+        self._answer_queue = answer_queue
+        if answer_queue is not None:
+            check_endpoint_name(answer_queue)
         self._asking: Asking | None = None
         self._starting = asyncio.Lock()
         self._is_stopped = False
@@ -141,6 +148,7 @@ class AsyncRequestClient:
             self._sender,
             serializer=self._serializer,
             mutators=self._mutators,
+            answer_queue=self._answer_queue,
         )
         try:
             await asking.start()
@@ -169,6 +177,7 @@ class RequestClient:
         schema: str | None = None,
         serializer: Serializer = DEFAULT,
         mutators: Sequence[Mutator] = (),
+        answer_queue: str | None = None,
     ) -> None:
         """Describe who asks; no I/O. See `AsyncRequestClient`."""
         self._make = partial(
@@ -178,6 +187,7 @@ class RequestClient:
             schema=schema,
             serializer=serializer,
             mutators=mutators,
+            answer_queue=answer_queue,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

@@ -40,14 +40,21 @@ class AnswerReceiver(Service):
     """Receives answers from `start` to `stop`, which drops the queue. For one event loop."""
 
     def __init__(
-        self, database: Database, address: QueueAddress, pending: PendingRequests, alarm: Alarm
+        self,
+        database: Database,
+        address: QueueAddress,
+        pending: PendingRequests,
+        alarm: Alarm,
+        *,
+        is_kept: bool = False,
     ) -> None:
-        """Say which queue is to be owned, and who gets what comes there. No I/O."""
+        """Say which queue is to be owned, and who gets what comes there; `is_kept`: it is never dropped. No I/O."""
         failure = f"Failed to receive answers from {address}"
         super().__init__(
             f"rowbus {address} answers", ReportedBreaker("Receiving answers", failure, logger, alarm)
         )
         self.address = address
+        self._is_kept = is_kept
         self._database = database
         self._table = queue_table(address)
         self._pending = pending
@@ -60,12 +67,13 @@ class AnswerReceiver(Service):
         self._session = await self._open()
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Receive no more, and drop the queue, if the database is there. Harmless when stopped."""
+        """Receive no more, and drop the queue unless it is kept, if the database is there. Harmless when stopped."""
         if self._task is None:
             return
         self._wake.set()
         await super().stop(timeout)
-        await self._drop()
+        if not self._is_kept:
+            await self._drop()
 
     def asked(self) -> None:
         """Look soon, and often: a request leaves."""
