@@ -164,7 +164,7 @@ TROUBLES = {
 
 
 @pytest.mark.slow
-@pytest.mark.turns("alerts", 2)
+@pytest.mark.turns("alerts", 1)
 def test_each_alert_fires_when_its_trouble_is_made(
     prometheus: Prometheus, ask: Ask, rowbus: CommandLine
 ) -> None:
@@ -187,7 +187,7 @@ def test_each_alert_fires_when_its_trouble_is_made(
 
 
 @pytest.mark.slow
-@pytest.mark.turns("alerts", 2)
+@pytest.mark.turns("alerts", 1)
 def test_a_consumer_that_is_stuck_and_blocks_rotation_fires(prometheus: Prometheus, ask: Ask) -> None:
     prometheus.await_value("rowbus_database_up", 1)
     ask("select pgq.insert_event('orders', 'placed', '{}')")
@@ -205,7 +205,7 @@ def test_a_consumer_that_is_stuck_and_blocks_rotation_fires(prometheus: Promethe
 
 
 @pytest.mark.slow
-@pytest.mark.turns("alerts", 2)
+@pytest.mark.turns("alerts", 1)
 def test_a_spark_query_that_runs_and_is_behind_fires(
     prometheus: Prometheus, ask: Ask, rowbus: CommandLine
 ) -> None:
@@ -224,7 +224,7 @@ def test_a_spark_query_that_runs_and_is_behind_fires(
 
 
 @pytest.mark.slow
-@pytest.mark.turns("alerts", 2)
+@pytest.mark.turns("alerts", 1)
 def test_dead_letters_fire(prometheus: Prometheus, ask: Ask, rowbus: CommandLine) -> None:
     prometheus.await_value("rowbus_consumer_dead_letters", 0)
     (rowbus.folder / "giving_up.py").write_text(

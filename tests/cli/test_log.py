@@ -388,6 +388,13 @@ def test_capture_release_and_captures(
     )
     assert "Sales Orders" in rowbus("log", "captures", orders).stdout
 
+    assert rowbus("log", "ddl", orders).returncode == 1
+    ask('alter table "Sales Orders" add column total numeric')
+    (told,) = found(rowbus, "log", "ddl", orders)
+    assert (told["table"], told["change"]["after"]["columns"][1]["name"]) == ("public.Sales Orders", "total")
+    assert "+ total numeric" in rowbus("log", "ddl", orders).stdout
+    assert "nowhere" in rowbus("log", "ddl", "nowhere").stderr
+
     released = rowbus("log", "release", '"Sales Orders"', "--log", orders)
     assert (released.returncode, "dropped 2 triggers" in released.stdout) == (0, True)
     assert rowbus("log", "release", '"Sales Orders"', "--log", orders).returncode == 1

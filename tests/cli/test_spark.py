@@ -73,7 +73,7 @@ def done(rowbus: CommandLine, *arguments: str) -> str:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.turns("commands of Spark", 2)
+@pytest.mark.turns("commands of Spark", 1)
 def test_archive_says_what_it_did_and_where_it_is(rowbus: CommandLine, ask: Ask, tick: Tick) -> None:
     ask("select pgq.create_queue('orders')")
     ask("select pgq.insert_event('orders', 'made', i::text) from generate_series(1, 5) as i")
@@ -124,7 +124,7 @@ def test_the_janitor_works_where_nothing_was_left(rowbus: CommandLine) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.turns("commands of Spark", 2)
+@pytest.mark.turns("commands of Spark", 1)
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore")  # of the lake's library, about itself
 def test_a_lake_keeps_versions_from_the_run_on_that_asks_for_them(
@@ -171,7 +171,7 @@ def versions_in(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.turns("commands of Spark", 2)
+@pytest.mark.turns("commands of Spark", 1)
 @pytest.mark.spark
 def test_replicate_follows_until_it_is_told_to_end(rowbus: CommandLine, ask: Ask, tick: Tick) -> None:
     ask("create table stock (item text primary key, pieces int)")
@@ -207,7 +207,7 @@ def test_replicate_follows_until_it_is_told_to_end(rowbus: CommandLine, ask: Ask
 
 
 @pytest.mark.slow
-@pytest.mark.turns("commands of Spark", 2)
+@pytest.mark.turns("commands of Spark", 1)
 @pytest.mark.spark
 def test_replay_writes_once_what_it_counted(rowbus: CommandLine, ask: Ask, tick: Tick) -> None:
     ask("select pgq.create_queue('orders'), pgq.create_queue('again')")
@@ -233,7 +233,7 @@ def test_replay_writes_once_what_it_counted(rowbus: CommandLine, ask: Ask, tick:
 
 
 @pytest.mark.slow
-@pytest.mark.turns("commands of Spark", 2)
+@pytest.mark.turns("commands of Spark", 1)
 @pytest.mark.spark
 def test_a_project_runs_and_runs_again(rowbus: CommandLine, ask: Ask, tick: Tick) -> None:
     ask("select pgq.create_queue('orders')")

@@ -26,12 +26,12 @@ from tests.fixtures.processes import Program, Programs, await_that
 pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.timeout(300)]
 
 PROGRAMS = Path(__file__).with_name("crash_programs")
-MESSAGES = effort(900, 3_000)
+MESSAGES = effort(600, 3_000)
 FOLLOWING = MESSAGES // 10  # of these a handler sends another
-KILLS = effort(8, 30)
+KILLS = effort(5, 30)
 MOVERS, WORKERS = 2, 4
 LEAD = effort(2.0, 5.0)  # seconds until the first is due, and the kills begin
-SPREAD = effort(6.0, 20.0)  # seconds over which the messages become due
+SPREAD = effort(4.0, 20.0)  # seconds over which the messages become due
 NET_MOVE = (
     'with taken as (delete from "Work.Delayed" where id in (select id from "Work.Delayed"'
     " where due < now() at time zone 'UTC' limit 10) returning id, headers, body)"

@@ -24,10 +24,10 @@ from tests.fixtures.processes import Programs, await_that
 pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.timeout(300)]
 
 WORKER = Path(__file__).with_name("crash_programs") / "delayed_store_worker.py"
-MESSAGES = effort(300, 1_000)
-KILLS = effort(8, 30)
+MESSAGES = effort(200, 1_000)
+KILLS = effort(5, 30)
 WORKERS = 3
-SPREAD = effort(4.0, 12.0)  # seconds over which the messages become due
+SPREAD = effort(3.0, 12.0)  # seconds over which the messages become due
 EARLY = "select count(*) from \"Billing\" where at < (headers::json ->> 'Due')::timestamptz"
 
 

@@ -162,6 +162,7 @@ VALUES = {
     "position": "1",
     "mark": "",
     "schema_name": "public",
+    "kept_table": "orders",
     "at": "2026-01-01 00:00:00+00",
     "after": "-2147483648",
     "after_due": "2026-01-01 00:00:00+00",
@@ -241,9 +242,10 @@ IDENTIFIERS_OF = {
     f"{BENCH}/move_due.sql": {"table": DELAYED.table},
 }
 AFTER = {
-    "transport/queues/sql/postgresql/hide_receiver.sql": "transport/queues/sql/postgresql/show_receiver.sql"
+    "transport/queues/sql/postgresql/hide_receiver.sql": "transport/queues/sql/postgresql/show_receiver.sql",
+    "transport/queues/sql/postgresql/keep.sql": "transport/queues/sql/postgresql/name_kept.sql",
 }
-"""What comes first: the server warns of a lock that is given back and was not taken."""
+"""What comes first: the server warns of a lock that is given back and was not taken, and a block needs a setting."""
 
 OUTSIDE_A_TRANSACTION = {
     f"{BENCH}/vacuum.sql": "select 1",

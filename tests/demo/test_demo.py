@@ -158,7 +158,7 @@ def expected_outcomes(lines: list[str]) -> Counter[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.turns("demo", 3)
+@pytest.mark.turns("demo", 2)
 @pytest.mark.one_version
 def test_the_summary_for_people_ends_with_the_verdict_and_fits_80_columns(
     database: str, tmp_path: Path
@@ -176,7 +176,7 @@ def test_the_summary_for_people_ends_with_the_verdict_and_fits_80_columns(
 
 
 @pytest.mark.slow
-@pytest.mark.turns("demo", 3)
+@pytest.mark.turns("demo", 2)
 @pytest.mark.one_version
 def test_several_workers_serve_each_endpoint(database: str, tmp_path: Path) -> None:
     make_orders(tmp_path / "orders.ndjson", orders=30)
@@ -189,7 +189,7 @@ def test_several_workers_serve_each_endpoint(database: str, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.turns("demo", 3)
+@pytest.mark.turns("demo", 2)
 @pytest.mark.one_version
 def test_a_bank_that_is_down_is_asked_later_or_after_it_was_mended_and_who_has_not_paid_is_reminded(
     database: str, tmp_path: Path
@@ -220,7 +220,7 @@ def test_the_committed_orders_are_what_the_script_writes(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.turns("demo", 3)
+@pytest.mark.turns("demo", 2)
 @pytest.mark.one_version
 def test_lines_that_are_no_orders_are_rejected_with_a_reason_and_the_others_go_through(
     database: str, tmp_path: Path
@@ -295,7 +295,7 @@ def test_a_schema_that_the_demo_did_not_make_is_left_alone(database: str, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.turns("demo", 3)
+@pytest.mark.turns("demo", 2)
 @pytest.mark.one_version
 def test_the_schema_is_made_anew_but_not_while_another_demo_uses_it(database: str, tmp_path: Path) -> None:
     orders = write_lines(tmp_path / "own.ndjson", ORDER)
@@ -422,7 +422,7 @@ def damage_found(database: str, damage: str, *, with_spark: bool = False) -> set
 
 
 @pytest.mark.slow
-@pytest.mark.turns("demo", 3)
+@pytest.mark.turns("demo", 2)
 @pytest.mark.one_version
 def test_an_endpoint_that_ends_too_early_ends_the_demo_with_its_last_words(
     database: str, tmp_path: Path
@@ -452,7 +452,7 @@ def server_directory() -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.turns("demo", 3)
+@pytest.mark.turns("demo", 2)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
 def test_ctrl_c_leaves_no_process_and_no_server_behind(
     number: signal.Signals, server_directory: Path
@@ -475,7 +475,7 @@ def test_ctrl_c_leaves_no_process_and_no_server_behind(
 
 @pytest.mark.one_version
 @pytest.mark.slow
-@pytest.mark.turns("demo", 3)
+@pytest.mark.turns("demo", 2)
 @pytest.mark.parametrize("after", [0.3, 0.5, 0.7, 0.9, 1.1, 1.4])
 def test_ctrl_c_while_it_starts_leaves_nothing_either(after: float, database: str) -> None:
     process = rowbus_demo("--database", database)
@@ -516,7 +516,7 @@ NO_SPARK = "import sys; sys.modules['pyspark'] = None; from rowbus.cli import ma
 
 
 @pytest.mark.slow
-@pytest.mark.turns("demo", 3)
+@pytest.mark.turns("demo", 2)
 @pytest.mark.spark
 @pytest.mark.one_version
 @pytest.mark.timeout(400)
@@ -542,7 +542,7 @@ def test_spark_without_java_archives_and_replicates_what_the_shop_did(database: 
 
 
 @pytest.mark.slow
-@pytest.mark.turns("demo", 3)
+@pytest.mark.turns("demo", 2)
 @pytest.mark.spark
 @pytest.mark.one_version
 @pytest.mark.timeout(300)
@@ -573,7 +573,7 @@ def descendants(pid: int) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.turns("demo", 3)
+@pytest.mark.turns("demo", 2)
 @pytest.mark.one_version
 def test_where_spark_is_missing_the_demo_says_so_and_does_the_rest(database: str, tmp_path: Path) -> None:
     orders = write_lines(tmp_path / "own.ndjson", ORDER)
@@ -610,7 +610,7 @@ def run_without_spark(*arguments: str, **environment: str) -> subprocess.Complet
 
 
 @pytest.mark.slow
-@pytest.mark.turns("demo", 3)
+@pytest.mark.turns("demo", 2)
 @pytest.mark.one_version
 def test_the_operators_page_is_open_meanwhile_and_stays_if_it_is_to(database: str, tmp_path: Path) -> None:
     orders = write_lines(tmp_path / "own.ndjson", ORDER)

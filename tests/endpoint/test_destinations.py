@@ -283,6 +283,27 @@ async def test_no_message_is_sent_to_a_queue_of_a_stranger(endpoints: Endpoints)
     assert await backend.count("Web") == 0
 
 
+@in_all_modes_failing
+@pytest.mark.only("PostgreSQL", reason="it makes a role and a trigger of PostgreSQL's")
+async def test_no_reply_is_sent_to_what_a_stranger_changed_after_the_look(endpoints: Endpoints) -> None:
+    backend = endpoints.backend
+    await backend.create_queue("Web")
+    await backend.execute(f"grant create on schema {backend.schema} to public")
+    sales = endpoints.make("Sales")
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        await context.reply(OrderAccepted(message.order_id))
+        await backend.execute(TRAP)
+
+    async with sales:
+        headers = order_headers(NServiceBus__ReplyToAddress=endpoints.queue("Web").canonical)
+        await backend.insert(sales.address, headers, ORDER)
+        row = await wait_for(endpoints, ERROR)
+    assert "belongs to rowbus_test_mallory" in str(row.headers[Header.EXCEPTION_MESSAGE])
+    assert await backend.count("Web") == 0
+
+
 @in_one_mode
 async def test_an_acknowledgement_goes_to_no_table_but_a_queue(endpoints: Endpoints) -> None:
     notes = await make_table(endpoints.backend)

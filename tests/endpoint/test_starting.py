@@ -47,8 +47,10 @@ async def test_a_start_beside_handlers_in_hand_makes_no_sender_wait(database: st
         await eventually(lambda: len(in_hand) == 2)
 
         starting = asyncio.create_task(start_all(running, database))
-        await send_while(starting, sender, database)
-        over.set()
+        try:
+            await send_while(starting, sender, database)
+        finally:
+            over.set()
         await starting
 
 

@@ -33,7 +33,7 @@ STATE = """
     union all select 'event', to_jsonb(e)::text from pgq.event_template as e
     union all select 'retry', to_jsonb(r)::text from pgq.retry_queue as r
     union all select 'sequence', sequencename || ' ' || coalesce(last_value, 0)::text from pg_sequences
-    where schemaname = 'pgq' and sequencename not in ('dead_letter_dl_id_seq')
+    where schemaname = 'pgq' and sequencename not in ('dead_letter_dl_id_seq', 'capture_shape_cs_id_seq')
     order by 1, 2
 """
 

@@ -36,7 +36,7 @@ from tests.log.hostile_roles import (
 
 Connection = psycopg.Connection[Any]
 
-LONG = effort(20.0, 60.0)  # seconds, for all roles together
+LONG = effort(10.0, 60.0)  # seconds, for all roles together
 QUICK = settings(
     max_examples=4,
     deadline=None,

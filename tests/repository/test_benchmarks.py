@@ -130,7 +130,7 @@ def test_a_package_that_these_benchmarks_cannot_load_is_measured_by_its_own(tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.turns("benchmarks", 2)
+@pytest.mark.turns("benchmarks", 1)
 @pytest.mark.bench
 @pytest.mark.timeout(600)
 def test_two_commits_stand_side_by_side() -> None:
@@ -142,7 +142,7 @@ def test_two_commits_stand_side_by_side() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.turns("benchmarks", 2)
+@pytest.mark.turns("benchmarks", 1)
 @pytest.mark.bench
 @pytest.mark.timeout(600)
 def test_all_curves_are_measured(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_all_curves_are_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.turns("benchmarks", 2)
+@pytest.mark.turns("benchmarks", 1)
 @pytest.mark.bench
 @pytest.mark.timeout(600)
 def test_the_latency_at_rest_is_measured() -> None:
@@ -164,7 +164,7 @@ def test_the_latency_at_rest_is_measured() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.turns("benchmarks", 2)
+@pytest.mark.turns("benchmarks", 1)
 @pytest.mark.bench
 @pytest.mark.timeout(600)
 def test_publishing_and_handlers_are_compared() -> None:
@@ -175,7 +175,7 @@ def test_publishing_and_handlers_are_compared() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.turns("benchmarks", 2)
+@pytest.mark.turns("benchmarks", 1)
 @pytest.mark.bench
 @pytest.mark.timeout(600)
 def test_what_data_teams_ask_of_spark_is_compared_on_one_server() -> None:
@@ -192,7 +192,7 @@ def test_what_data_teams_ask_of_spark_is_compared_on_one_server() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.turns("benchmarks", 2)
+@pytest.mark.turns("benchmarks", 1)
 @pytest.mark.bench
 @pytest.mark.timeout(120)
 def test_a_server_that_is_not_here_is_said_to_be_missing() -> None:

@@ -29,7 +29,7 @@ def _with_marks(page: Path) -> object:
         r"import rowbus\.spark|from rowbus\.spark|format\(\"rowbus\"\)|^\$ rowbus spark", run, re.MULTILINE
     ):
         return page
-    marks = [pytest.mark.spark, pytest.mark.slow, pytest.mark.turns("pages with Spark", 3)]
+    marks = [pytest.mark.spark, pytest.mark.slow, pytest.mark.turns("pages with Spark", 2)]
     return pytest.param(page, marks=marks, id=_name(page))
 
 

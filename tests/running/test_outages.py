@@ -29,7 +29,8 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import PostgresAddresses
 from rowbus.messages.identity import Identity
 from rowbus.platform.checks import CheckService
-from rowbus.platform.outbox import Heartbeats, Metrics
+from rowbus.platform.heartbeats import Heartbeats
+from rowbus.platform.outbox import Metrics
 from rowbus.running import breaker, service
 from rowbus.running.critical import Alarm, ReportedBreaker
 from rowbus.settings import ConsumerSettings

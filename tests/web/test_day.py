@@ -26,7 +26,7 @@ from tests.web.test_processes import SAGAS, begin, declare
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.turns("day", 2),
+    pytest.mark.turns("day", 1),
     pytest.mark.one_version,
     pytest.mark.timeout(900),  # two cores, both busy
 ]

@@ -39,12 +39,12 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "send": Limits(Limit(68, 35), Limit(279, 150), Limit(545)),
-    "fail": Limits(Limit(77, 45), Limit(314), Limit(1199)),
+    "send": Limits(Limit(64, 35), Limit(279, 150), Limit(541)),
+    "fail": Limits(Limit(74, 45), Limit(314), Limit(1199)),
     "delayed": Limits(Limit(40), Limit(133), Limit(190)),
-    "event": Limits(Limit(48, 35), Limit(209), Limit(444)),
-    "sink": Limits(Limit(25), Limit(125), Limit(284)),
-    "lake": Limits(Limit(58, 40), Limit(305), Limit(676)),
+    "event": Limits(Limit(48, 35), Limit(209), Limit(382)),
+    "sink": Limits(Limit(19), Limit(125), Limit(236)),
+    "lake": Limits(Limit(51, 40), Limit(305), Limit(638)),
     "retry": Limits(Limit(26), Limit(108), Limit(176)),
 }
 

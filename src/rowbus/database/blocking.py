@@ -24,6 +24,11 @@ T = TypeVar("T")
 class UserSession(Protocol):
     """The part of an `AsyncSession` that sending on a user's connection needs."""
 
+    @property
+    def connection(self) -> Any:  # noqa: ANN401 - each driver's own
+        """The driver's connection."""
+        raise NotImplementedError
+
     async def run(
         self, statement: Statement[T], *, then: Callable[[T], Sequence[Statement[object]]] | None = None
     ) -> T:
@@ -60,6 +65,11 @@ class BlockingSession(UserSession):
     def __init__(self, session: Session) -> None:
         """Stand for a session. No I/O."""
         self._session = session
+
+    @property
+    def connection(self) -> Any:  # noqa: ANN401 - each driver's own
+        """The driver's connection."""
+        return self._session.connection
 
     async def run(
         self, statement: Statement[T], *, then: Callable[[T], Sequence[Statement[object]]] | None = None

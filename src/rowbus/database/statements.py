@@ -10,7 +10,7 @@ Invariant: this is the only place that vouches for SQL text, and nothing is ever
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -53,6 +53,7 @@ class Text(NamedTuple):
     text_lists: frozenset[str] = frozenset()
 
 
+_Pairs = tuple[tuple[str, T], ...]
 Bind = Callable[[str, Mapping[str, str], Mapping[str, object]], Text]
 
 
@@ -105,9 +106,12 @@ class Loader:
 
     def __init__(self, bind: Bind) -> None:
         """Bind files in this way: path, identifiers and literals become a text."""
-        self._remembered = lru_cache(TEXTS_KEPT)(
-            lambda path, identifiers, literals: bind(path, dict(identifiers), dict(literals))
-        )
+
+        def bound(path: str, identifiers: _Pairs[str], literals: _Pairs[object]) -> Text:
+            return bind(path, dict(identifiers), dict(literals))
+
+        self._bound = bound
+        self._remembered = lru_cache(TEXTS_KEPT)(bound)
 
     def __call__(
         self,
@@ -126,8 +130,12 @@ class Loader:
         `literals` are values written into the text, quoted, for DDL, which takes no parameters. Raises KeyError for an
         identifier that the file asks for and the call lacks.
         """
-        driver, native, names, text_lists = self._remembered(
-            path, tuple((identifiers or {}).items()), tuple((literals or {}).items())
+        values = literals or {}
+        bind = (
+            self._remembered if all(isinstance(value, Hashable) for value in values.values()) else self._bound
+        )
+        driver, native, names, text_lists = bind(
+            path, tuple((identifiers or {}).items()), tuple(values.items())
         )
         return Query(driver, native, names, failing, queue, prepare, log, remedy, text_lists=text_lists)
 

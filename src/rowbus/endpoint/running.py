@@ -90,7 +90,10 @@ class RunningEndpoint:
             subscription_routing(parts.subscriptions),
             remember=parts.settings.subscription_cache.total_seconds(),
             destinations=Destinations(
-                ANY_QUEUE, parts.address, named_by=f"A subscription in {parts.subscriptions}"
+                ANY_QUEUE,
+                parts.address,
+                named_by=f"A subscription in {parts.subscriptions}",
+                doubtful=self.dispatcher.doubtful,
             ),
         )
         self.sender = make_sender(parts, self._identity, self.subscribers.of)

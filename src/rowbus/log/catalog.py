@@ -5,14 +5,15 @@ Invariant: what reads locks nothing and changes nothing; a log that is missing i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.database.statements import Statement, scalar
 from rowbus.log.diagnosis import ConsumerState, LogState
 from rowbus.log.queries import log_query
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from rowbus.database.statements import Decode, Rows, T
 
@@ -42,6 +43,51 @@ class Capture(NamedTuple):
     format: str
     arguments: list[str]
     generated: str
+
+
+class ShapeChange(NamedTuple):
+    """A change of a captured table's shape, as the log was told it; `event` is the event's number.
+
+    `change` is the event's data, in the form of docs/wire-format.md#changes-of-shape.
+    """
+
+    time: datetime
+    event: int
+    table: str
+    change: dict[str, Any]
+
+    def sentences(self) -> Iterator[str]:
+        """Say in words what changed."""
+        before, after = self.change["before"], self.change["after"]
+        if after is None:
+            yield "dropped"
+            return
+        for part, word, mark in (("table", "table", "."), ("pkey", "key", ",")):
+            if before[part] != after[part]:
+                yield f"{word} {mark.join(before[part])} → {mark.join(after[part])}"
+        yield from _columns_told(before["columns"], after["columns"], self.change["filled"])
+        if self.change["rewritten"]:
+            yield "rows written anew"
+
+
+def _columns_told(
+    before: list[dict[str, Any]], after: list[dict[str, Any]], filled: Mapping[str, str | None]
+) -> Iterator[str]:
+    """Say which columns came, went and changed; a column is known by its number."""
+    old = {column["number"]: column for column in before}
+    for column in after:
+        known = old.pop(column["number"], None)
+        if known is None:
+            value = f", filled with {filled[column['name']] or 'values'}" if column["name"] in filled else ""
+            yield f"+ {_told(column)}{value}"
+        elif _told(known) != _told(column):
+            yield f"{_told(known)} → {_told(column)}"
+    yield from (f"- {_told(column)}" for column in old.values())
+
+
+def _told(column: Mapping[str, Any]) -> str:
+    mask = f" mask {column['mask']}" if "mask" in column else ""
+    return f"{column['name']} {column['type']}{' not null' if column['required'] else ''}{mask}"
 
 
 def create(log: str) -> Statement[bool]:
@@ -83,6 +129,12 @@ def captures(log: str | None = None) -> Statement[list[Capture]]:
     return _statement("capture/captures", "Failed to look for captured tables", _captures, log)
 
 
+def shape_changes(log: str) -> Statement[list[ShapeChange]]:
+    """List the changes of shape of the tables captured into a log, as far back as they were told; the oldest first."""
+    failing = f'Failed to read the changes of shape of log "{log}"'
+    return _statement("capture/shape_changes", failing, _shape_changes, log)
+
+
 def capture(
     table: str, log: str, *, form: str, arguments: Sequence[str], trigger: str | None
 ) -> Statement[str]:
@@ -122,3 +174,7 @@ def _consumers(rows: Rows, _count: int) -> list[ConsumerState]:
 
 def _captures(rows: Rows, _count: int) -> list[Capture]:
     return [Capture._make(row) for row in rows]
+
+
+def _shape_changes(rows: Rows, _count: int) -> list[ShapeChange]:
+    return [ShapeChange._make(row) for row in rows]

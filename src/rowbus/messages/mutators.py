@@ -75,10 +75,11 @@ class KeepingMutator(Mutator):
 
 def bound_mutators(mutators: Iterable[Mutator], addresses: Addresses, most_bytes: int) -> tuple[Mutator, ...]:
     """Return mutators for those who give tables their names in this way, and take messages of so many bytes."""
-    return tuple(
+    bound = [
         mutator.bound(addresses, most_bytes) if isinstance(mutator, KeepingMutator) else mutator
         for mutator in mutators
-    )
+    ]
+    return tuple(bound)
 
 
 def put_on(message: OutgoingMessage, mutators: Sequence[Mutator]) -> OutgoingMessage:

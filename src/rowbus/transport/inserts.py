@@ -44,14 +44,14 @@ class Inserts:
         notify: bool = True,
     ) -> None:
         """Look for subscribers in a table; have delayed messages wait in another, or in their destination's own."""
-        self._subscriptions = subscriptions
+        self.subscriptions = subscriptions
         self._delay_through = delay_through
         self._notify = notify
 
     @cached_property
     def _routing(self) -> SubscriptionRouting:
         """The table of subscriptions; most clients are made for a transaction, and never ask."""
-        return subscription_routing(self._subscriptions)
+        return subscription_routing(self.subscriptions)
 
     def of(self, send: AnySend) -> list[Statement[None]]:
         """Return the statements that send a message, or store it until it is due, with the values that it keeps."""
@@ -66,7 +66,9 @@ class Inserts:
     def publication(self, event: Multicast) -> Publication:
         """Return an event as it goes to its subscribers, with the question who they are."""
         subscribers = self._routing.subscribers(topics_of(event.types))
-        return Publication(event.message, keeping(event.message), subscribers, notify=self._notify)
+        return Publication(
+            event.message, keeping(event.message), self.subscriptions, subscribers, notify=self._notify
+        )
 
     def cancelling(self, destination: QueueAddress, message_id: str) -> Statement[int]:
         """Return the statement that cancels a message for a queue where it waits until it is due."""

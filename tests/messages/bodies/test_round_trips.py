@@ -334,7 +334,7 @@ def test_bodies_of_many_classes_are_read_back_or_refused(message: object) -> Non
     check(message)
 
 
-UNITED: Final[dict[type, tuple[Any, ...]]] = {
+MEMBERS: Final[dict[type, tuple[Any, ...]]] = {
     Bits: (Bits.A, Bits.A | Bits.B),
     Word: tuple(Word),
     Number: tuple(Number),
@@ -353,11 +353,11 @@ UNITED: Final[dict[type, tuple[Any, ...]]] = {
 
 
 def test_a_value_of_each_union_of_two_types_is_read_back_or_its_class_refused() -> None:
-    for one, other in itertools.permutations(UNITED, 2):
+    for one, other in itertools.permutations(MEMBERS, 2):
         fields = {"first": Shape(of(Union, one, other), st.nothing())}
         for make in MESSAGES:
-            kind = make("United", Parts(fields)).annotation
-            for value in (*UNITED[one], *UNITED[other]):
+            kind = make("Union", Parts(fields)).annotation
+            for value in (*MEMBERS[one], *MEMBERS[other]):
                 check(kind(first=value))
 
 

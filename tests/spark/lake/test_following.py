@@ -190,6 +190,7 @@ def test_a_copy_stays_known_by_its_own_snapshot_when_another_process_begins_one_
         ("drop column total", (1, "a")),
         ("alter total type text using 'none'", (1, "a", "none")),
         ("alter id type text using 'one'", ("one", "a", Decimal("1.00"))),
+        ("add column note text; update orders set note = 'N'", (1, "a", Decimal("1.00"), "N")),
     ],
 )
 def test_a_table_that_is_altered_between_its_description_and_its_copy_is_copied(
@@ -248,6 +249,91 @@ def test_an_altered_table_is_copied_anew(
         lake.copy()
 
     assert lake.rows("public.orders") == sorted(expected if written else expected[:1], key=repr)
+
+
+ALTERED = [
+    ("add column note text", True, [("a", "1.10", None), ("b", "2.00", None), ("c", "3.00", None)]),
+    (
+        "add column n int default 7, alter total set not null",
+        True,
+        [("a", "1.10", 7), ("b", "2.00", 7), ("c", "3.00", 7)],
+    ),
+    ("drop column customer", True, [("1.10",), ("2.00",), ("3.00",)]),
+    ("rename customer to client", True, [("a", "1.10"), ("b", "2.00"), ("c", "3.00")]),
+    ("rename id to ident", True, [("a", "1.10"), ("b", "2.00"), ("c", "3.00")]),
+    ("alter total type numeric(20, 2)", True, [("a", "1.10"), ("b", "2.00"), ("c", "3.00")]),
+    ("alter customer type varchar(9)", True, [("a", "1.10"), ("b", "2.00"), ("c", "3.00")]),
+    (
+        "drop column customer, add column customer text",
+        False,
+        [("1.10", None), ("2.00", None), ("3.00", "c")],
+    ),
+    ("alter total type numeric(20, 4)", False, [("a", "1.1000"), ("b", "2.0000"), ("c", "3.0000")]),
+    (
+        "alter total type numeric(12, 2) using total + 1",
+        False,
+        [("a", "2.10"), ("b", "3.00"), ("c", "3.00")],
+    ),
+    ("add column f float8 default 0.5", False, [("a", "1.10", 0.5), ("b", "2.00", 0.5), ("c", "3.00", 0.5)]),
+]
+"""What is done to a table, whether it follows in place, and its rows then but for their keys."""
+
+
+def test_an_altered_table_follows_in_place_where_that_is_sure(lake: Following) -> None:
+    """The second row was written before the table was altered, and is merged after that was seen."""
+    tables = [f"t{number}" for number in range(len(ALTERED))]
+    for table in tables:
+        lake.make(table, "id int primary key, customer varchar(5), total numeric(12, 2)")
+        lake.run(f"insert into {table} values (1, 'a', 1.10)")
+    lake.copy()
+    snapshots = [_snapshot(lake, table) for table in tables]
+    columns = list[list[str]]()
+    for table, (altering, _, _) in zip(tables, ALTERED, strict=True):
+        lake.run(f"insert into {table} values (2, 'b', 2)", f"alter table {table} {altering}")
+        columns.append(_columns(lake, table))
+        given = {"client": "'c'", "customer": "'c'", "total": "3"}
+        names = [name for name in columns[-1] if name in given]
+        values = ", ".join(["3", *(given[name] for name in names)])
+        lake.run(f"insert into {table} ({', '.join([columns[-1][0], *names])}) values ({values})")
+    lake.apply()
+
+    told = zip(tables, snapshots, columns, ALTERED, strict=True)
+    found = [
+        (altering, before == _snapshot(lake, table), _texts(lake.rows(f"public.{table}", *names)))
+        for table, before, names, (altering, _, _) in told
+    ]
+    assert found == ALTERED
+
+
+def test_what_rows_looked_like_is_forgotten_once_they_look_otherwise(lake: Following) -> None:
+    lake.copy()
+    before = _snapshot(lake, "orders")
+    for name in ("note", "note", "more"):
+        lake.run(f"alter table orders add column {name} text", "insert into orders (id) values (1)")
+        lake.apply()
+        lake.run("delete from orders", f"alter table orders drop column {name}")
+        lake.apply()
+        lake.run("insert into orders values (1, 'x', 1)", "delete from orders")
+        lake.apply()
+    assert lake.rows("public.orders") == []
+    assert _snapshot(lake, "orders") == before
+
+
+def _snapshot(lake: Following, table: str) -> str:
+    copies = lake.folder.copies(f"public.{table}")
+    return copies[max(copies)].snapshot
+
+
+def _columns(lake: Following, table: str) -> list[str]:
+    query = (
+        "select attname from pg_attribute where attrelid = %s::regclass and attnum > 0 and not attisdropped"
+    )
+    return [name for (name,) in lake.connection.execute(f"{query} order by attnum", [table])]
+
+
+def _texts(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Give rows without their keys, and numbers as text, which shows their digits."""
+    return [tuple(str(it) if isinstance(it, Decimal) else it for it in row[1:]) for row in rows]
 
 
 def test_columns_that_are_computed_when_they_are_read_stay_out(lake: Following) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, LiteralString, NamedTuple
 
@@ -14,11 +15,12 @@ from psycopg import sql
 
 import rowbus
 from rowbus.database.postgresql.connection import Session
-from rowbus.errors import PermissionDeniedError
+from rowbus.errors import DestinationRefusedError, PermissionDeniedError
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.queues.postgresql import COPIES_AT_ONCE, QueueTable
 from tests.conformance.on_postgresql import queue
+from tests.fixtures.every import every
 from tests.fixtures.sessions import listening_to
 from tests.transport.pubsub.shop import ORDER_PLACED, OrderPlaced
 
@@ -52,6 +54,8 @@ def publish(database: str, *, autocommit: bool) -> Outcome:
         connection.transaction() if autocommit else nullcontext(),
     ):
         connection.execute("insert into business values ('before')")
+        with suppress(rowbus.RowbusError), connection.transaction(force_rollback=True):
+            rowbus.Client(connection).publish(EVENT)  # looks at the queues
         with listening_to(connection) as wire:
             try:
                 rowbus.Client(connection).publish(EVENT)
@@ -72,6 +76,9 @@ def publish_async(database: str, *, autocommit: bool) -> Outcome:
             connection.transaction() if autocommit else nullcontext(),
         ):
             await connection.execute("insert into business values ('before')")
+            with suppress(rowbus.RowbusError):
+                async with connection.transaction(force_rollback=True):
+                    await rowbus.AsyncClient(connection).publish(EVENT)  # looks at the queues
             with listening_to(connection) as wire:
                 try:
                     await rowbus.AsyncClient(connection).publish(EVENT)
@@ -236,9 +243,7 @@ AS_ANOTHER_ROLE: list[LiteralString] = [
 ]
 REFUSALS: dict[str, tuple[str, list[LiteralString]]] = {
     "a constraint": ("23514", ['alter table "Shipping" add check (expires is not null)']),
-    "a column": ("42703", ['alter table "Shipping" drop column body']),
     "a right": ("42501", [*AS_ANOTHER_ROLE, 'revoke insert on "Shipping" from publisher']),
-    "row security": ("42501", [*AS_ANOTHER_ROLE, 'alter table "Shipping" enable row level security']),
 }
 
 
@@ -260,6 +265,67 @@ def test_a_queue_that_refuses_its_copy_is_named(
         assert isinstance(raised.value, PermissionDeniedError) == (sqlstate == "42501")
         assert count(own, "Billing") == 0
         run(own, "reset role")
+
+
+TRAP: LiteralString = """
+    create role rowbus_test_mallory; create sequence caught;
+    create function trap() returns trigger language plpgsql as 'begin perform nextval($$caught$$); return new; end';
+    alter function trap() owner to rowbus_test_mallory
+"""
+NOT_SENT_TO: list[tuple[LiteralString, str]] = [
+    ('alter table "Shipping" owner to rowbus_test_mallory', "belongs to rowbus_test_mallory"),
+    (
+        'create trigger evil before insert on "Shipping" for each row execute function trap()',
+        "it runs function",
+    ),
+    ('alter table "Shipping" drop column body', "no queue"),
+    ('drop table "Shipping"; create view "Shipping" as select * from "Billing"', "no queue"),
+]
+
+
+@every("change, reason", NOT_SENT_TO)
+def test_a_client_sends_no_copy_to_a_queue_that_runs_a_strangers_code(
+    change: LiteralString, reason: str, own: psycopg.Connection
+) -> None:
+    """Before, the stranger's trigger ran with the rights of whoever published."""
+    with own.transaction(force_rollback=True):
+        run(own, TRAP)
+        run(own, change)
+        with pytest.raises(DestinationRefusedError, match=reason):
+            rowbus.Client(own).publish(EVENT)
+        run(own, "reset role")
+        assert own.execute("select is_called from caught").fetchone() == (False,)
+        assert count(own, "Billing") == 0
+
+
+def test_a_queue_that_strangers_could_change_is_locked_before_its_copy_is_sent(
+    database: str, own: psycopg.Connection
+) -> None:
+    """A trigger that comes between the look and the send waits for the end of the transaction, or is seen."""
+    run(own, "grant create on schema public to public")
+    with psycopg.connect(database) as stranger, own.transaction():
+        rowbus.Client(own).publish(EVENT)
+        run(stranger, "set lock_timeout = 1")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            run(stranger, 'alter table "Shipping" rename to hidden')
+    with psycopg.connect(database) as stranger:
+        run(
+            stranger,
+            'alter table "Shipping" rename to hidden; create view "Shipping" as select * from hidden',
+        )
+        with ThreadPoolExecutor() as beside:
+            published = beside.submit(rowbus.Client(own).publish, EVENT)
+            await_lock(database, published)
+            stranger.commit()
+    with pytest.raises(DestinationRefusedError, match="no queue"):
+        published.result()
+
+
+def await_lock(database: str, published: Future[str]) -> None:
+    """Wait until the publisher waits for a table's lock, or has ended."""
+    with psycopg.connect(database, autocommit=True) as looking:
+        while not published.done() and not looking.execute("select from pg_locks where not granted").rowcount:
+            looking.execute("select pg_sleep(0.01)")
 
 
 def test_copies_that_were_cancelled_are_not_tried_again(own: psycopg.Connection) -> None:
@@ -304,13 +370,6 @@ def test_in_a_spoilt_transaction_the_first_error_stays(own: psycopg.Connection) 
 
 
 KINDS: dict[str, Sequence[LiteralString]] = {
-    "a view": ['alter table "Shipping" rename to aside', 'create view "Shipping" as select * from aside'],
-    "a view with a rule": [
-        'alter table "Shipping" rename to aside',
-        'create view "Shipping" as select id, expires, headers, body, 1 as one from aside',
-        """create rule through as on insert to "Shipping" do instead
-        insert into aside (id, expires, headers, body) values (new.id, new.expires, new.headers, new.body)""",
-    ],
     "a partitioned table": [
         'drop table "Shipping"',
         """create table "Shipping" (id uuid not null, expires timestamp, headers text not null, body bytea,

@@ -451,7 +451,7 @@ def test_discard_deletes_those_meant_and_says_how_many(errors: ErrorQueue) -> No
 def test_discard_says_what_servicecontrol_had_retried_and_tells_it_where_it_is_asked_to(
     errors: ErrorQueue,
 ) -> None:
-    known = {Header.RETRY_UNIQUE_MESSAGE_ID: "unique"}
+    known: dict[str, Any] = {Header.RETRY_UNIQUE_MESSAGE_ID: "unique"}
     for each in ("1", "2"):
         errors.add(each, **known)
     errors.add("3")

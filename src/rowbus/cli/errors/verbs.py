@@ -219,16 +219,16 @@ def retry(  # noqa: PLR0913 - an option is a parameter
     --allow or --to-any-queue says otherwise. Messages for other queues, for a queue that is unknown, missing, no queue
     or refuses them, and messages in flight stay and are counted. Exit code 1: nothing went back.
     """
-    address, failed_queue = _addresses(error_queue, failed_in, addresses_in(database, schema))
+    names = addresses_in(database, schema)
+    address, failed_queue = _addresses(error_queue, failed_in, names)
     selection = _selection(ids, exceptions, types, failed_queue, since, until)
     _refuse_nothing(selection, everything=everything)
-    destination = queue_addresses([to], addresses_in(database, schema))[0] if to else None
+    destination = queue_addresses([to], names)[0] if to else None
     allowed = _allowed(allow, to_any_queue=to_any_queue)
     if destination == address:
         raise typer.BadParameter("that is where they are.", param_hint="--to")
     with open_database(database).session() as session:
         errors = ErrorQueue(session, address)
-        names = addresses_in(database, schema)
         with noting(session, names, "retry", address, str(selection)) as note, session.transaction():
             result = errors.retry(selection, destination, allowed=allowed)
             note(result.moved.total(), result.stayed.total())
@@ -265,7 +265,8 @@ def discard(  # noqa: PLR0913 - an option is a parameter
     Those that fit all the options are meant. Asks first; without a terminal, --yes must be given. Exit code 1:
     nothing was deleted.
     """
-    address, failed_queue = _addresses(error_queue, failed_in, addresses_in(database, schema))
+    names = addresses_in(database, schema)
+    address, failed_queue = _addresses(error_queue, failed_in, names)
     selection = _selection(ids, exceptions, types, failed_queue, since, until)
     _refuse_nothing(selection, everything=everything)
     location = open_database(database)
@@ -273,7 +274,6 @@ def discard(  # noqa: PLR0913 - an option is a parameter
         errors = ErrorQueue(session, address)
         if not yes:
             _confirm(errors, selection, address, location.name, resolve=resolve)
-        names = addresses_in(database, schema)
         with noting(session, names, "discard", address, str(selection)) as note, session.transaction():
             result = errors.discard(selection, resolve=resolve)
             note(result.moved.total(), result.stayed.total())

@@ -1,4 +1,4 @@
-"""`rowbus log capture|release|captures`: the triggers that write changes of tables to logs.
+"""`rowbus log capture|release|captures|ddl`: the triggers that write changes of tables to logs, and their shapes.
 
 Invariant: a trigger is made and dropped by the functions of schema `pgq`, which generate its code; nothing else is
 changed about a table.
@@ -12,10 +12,11 @@ from typing import Annotated
 import typer
 
 from rowbus.cli.log import listing as log_listing
-from rowbus.cli.options import AnyLog, Database, IntoLog, Json, Verbose
+from rowbus.cli.options import AnyLog, Database, IntoLog, Json, LogName, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
 from rowbus.log import catalog as log_catalog
+from rowbus.log.consumers.table import log_not_found
 from rowbus.log.diagnosis import OLD_GRANTS, OLD_GRANTS_ADVICE
 from rowbus.log.schema import table as log_schema
 
@@ -115,4 +116,24 @@ def captures(
         show_table(log_listing.CAPTURES, map(log_listing.capture_row, found))
     if not found:
         complain("no table is captured" + (f" into log {name}" if name else ""))
+        raise typer.Exit(1)
+
+
+def ddl(
+    name: LogName, *, as_json: Json = False, database: Database = None, _verbose: Verbose = False
+) -> None:
+    """List how the columns, keys and names of captured tables changed, as the log's events tell it.
+
+    Also what the log no longer holds. Exit code 1: nothing changed.
+    """
+    with open_log_database(database).session() as session:
+        found = session.run(log_catalog.shape_changes(name))
+        if not found and not session.run(log_catalog.config(name)):
+            raise log_not_found(name)
+    if as_json:
+        show_json([change._asdict() for change in found])
+    elif found:
+        show_table(log_listing.SHAPE_CHANGES, map(log_listing.shape_change_row, found))
+    if not found:
+        complain(f"no table captured into log {name} has changed its shape")
         raise typer.Exit(1)

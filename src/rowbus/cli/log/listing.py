@@ -15,7 +15,7 @@ from rowbus.transport.queues.diagnosis import duration
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from rowbus.log.catalog import Capture
+    from rowbus.log.catalog import Capture, ShapeChange
     from rowbus.log.diagnosis import ConsumerState, LogState
     from rowbus.log.event import DeadEvent, Event
 
@@ -34,6 +34,7 @@ LOGS = (
 )
 CONSUMERS = ("log", "consumer", "tick#", "lag#", "pending#", "seen#", "batch#", "for#", "retries#", "dead#")
 CAPTURES = ("log", "table", "format", "trigger", "arguments", "generated")
+SHAPE_CHANGES = ("time", "event#", "table", "change")
 EVENTS = ("id#", "time", "retry#", "type", "data", "extras")
 DEAD_LETTERS = ("dead letter#", "given up", "event#", "type", "reason", "data")
 
@@ -83,6 +84,11 @@ def capture_row(capture: Capture) -> tuple[object, ...]:
     """Return a captured table as a row of the table."""
     arguments = " ".join(capture.arguments)
     return capture.log, capture.table, capture.format, capture.trigger, arguments, capture.generated
+
+
+def shape_change_row(told: ShapeChange) -> tuple[object, ...]:
+    """Return a change of a captured table's shape as a row of the table."""
+    return f"{told.time:%Y-%m-%d %H:%M:%S}", told.event, told.table, "; ".join(told.sentences())
 
 
 def event_row(event: Event) -> tuple[object, ...]:

@@ -113,7 +113,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     """Have a lake follow the tables captured into a log: copy them, then merge their changes, each once.
 
     Brings the tables up to date and ends; run it again, or with --follow, for what changes later. A table that is
-    captured or altered later is copied anew.
+    captured later is copied; one that is altered follows in place, where that is sure.
     """
     asked: dict[str, Any] = {
         "to": to.absolute(),

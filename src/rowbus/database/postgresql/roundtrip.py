@@ -379,9 +379,9 @@ class Roundtrips:
         for each in sent:
             own = [(change, next(following)) for change in each.changes]
             answer = next(following)
-            failed = next((result for _, result in own if result.status != ExecStatus.COMMAND_OK), answer)
+            failed = [result for _, result in own if result.status != ExecStatus.COMMAND_OK]
             changes += own
-            answers.append(failed)
+            answers.append(failed[0] if failed else answer)
         # What follows a failure, such as the connection's end, says less.
         if answers[-1].status in _SUCCEEDED:
             answers[-1] = next(following, answers[-1])

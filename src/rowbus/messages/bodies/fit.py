@@ -341,7 +341,7 @@ def _member(value: Any, members: tuple[inspect.Type, ...]) -> inspect.Type | Non
 
 
 def _can_be_of(value: Any, kind: type[Enum]) -> bool:  # noqa: ANN401
-    """Say whether a value is an enum's, or names one; a flag, and an open enum, have numbers without members."""
+    """Say whether an enum may take a value: of texts those of its members, of numbers any."""
     if isinstance(value, str):
         return value in kind._value2member_map_ or enum_value(value, kind) is not value
     return any(not isinstance(member.value, str) for member in kind)

@@ -272,13 +272,10 @@ def writes_its_names(kind: type) -> bool:
 
 @lru_cache(maxsize=MOST)
 def may_choose_an_enum(kind: type) -> bool:
-    """Say whether a value in a body of this class may be an enum's or of another type, and not only None."""
+    """Say whether a class holds a union of an enum and another type; None does not count."""
     unions = (found.types for found in _all_within(kind) if isinstance(found, inspect.UnionType))
-    return any(
-        inspect.EnumType in {type(one) for one in types}
-        and len({type(one) for one in types} - {inspect.NoneType}) > 1
-        for types in unions
-    )
+    members = ({type(one) for one in types} - {inspect.NoneType} for types in unions)
+    return any(inspect.EnumType in kinds and len(kinds) > 1 for kinds in members)
 
 
 def _all_within(kind: type) -> Iterator[inspect.Type]:

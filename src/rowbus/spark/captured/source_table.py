@@ -49,6 +49,14 @@ class SourceTable(NamedTuple):
     reading: str
     """The query that reads its rows."""
 
+    form: str
+    """A `TableForm` as JSON: by it a lake's table follows a change of shape without a copy."""
+
+    version: str
+    """Another text after each change of the table's shape; `versioning` is the query for it."""
+
+    versioning: str
+
     def obstacle(self, arguments: tuple[str, ...]) -> str | None:
         """Say what of its capture keeps events from showing its rows, given the arguments that do; None for nothing."""
         if self.format == "sql":

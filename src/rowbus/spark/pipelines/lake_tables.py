@@ -81,12 +81,12 @@ def lake(  # noqa: PLR0913 - an argument for each option
 ) -> LakeReport:
     """Bring Delta or Iceberg tables up to date with the tables captured into a log, or keep them so until `stop`.
 
-    `tables` are names as `shop.orders` or `shop.*`. Tables that are captured or altered later are copied when the next
-    change comes, or at the next run. Those of `resync` are copied anew; with `*` among them the lake also outlives a
-    database that was restored: then its checkpoint is put aside. `history` keeps the versions of rows, in a table
-    beside each; where they are kept, they are also in runs without it. Each change once. After every `compact_every`
-    batches (0: never) small files are merged, and at every tenth time files are deleted that no version needs and that
-    are older than `keep_hours`.
+    `tables` are names as `shop.orders` or `shop.*`. Tables that are captured later are copied when the next change
+    comes, or at the next run; altered ones follow in place, or are copied. Those of `resync` are copied anew; with `*`
+    among them the lake also outlives a database that was restored: then its checkpoint is put aside. `history` keeps
+    the versions of rows, in a table beside each; where they are kept, they are also in runs without it. Each change
+    once. After every `compact_every` batches (0: never) small files are merged, and at every tenth time files are
+    deleted that no version needs and that are older than `keep_hours`.
     Without `format` the tables are of the folder's, Delta in a new one. Raises ConfigurationError for tables not
     captured, or not as can be followed, a folder of another format, and versions beside Iceberg tables;
     LogNotFoundError, ConsumerBusyError, DataLossError, StorageError.
@@ -162,7 +162,7 @@ def _merged(events: DataFrame, settings: TablesSettings) -> DataStreamWriter:
 def copy_new_tables(
     settings: TablesSettings, tell: Callable[[str], object], resync: Sequence[str] = ()
 ) -> dict[str, int]:
-    """Copy the tables that the lake lacks, that were altered, or that `resync` names; return the rows of each.
+    """Copy the tables that the lake lacks, that cannot follow in place, or that `resync` names; return their rows.
 
     Raises ConfigurationError when `resync` names none.
     """

@@ -132,7 +132,7 @@ class DueMoves:
         """Move the first due messages that are not passed over."""
         moved = 0
         try:
-            if self._expected is not None and place is None:
+            if self._expected is not None and place is None and self._destinations.knows(self._expected[0]):
                 batch = await self._as_expected(session, self._expected)
                 if batch is not None and batch.moved == batch.due:
                     return Batch(batch.moved)
@@ -148,7 +148,6 @@ class DueMoves:
 
     async def _as_expected(self, session: AsyncSession, route: Route) -> MovedBatch | None:
         """Move what goes where the last batch went, in one statement; None where the database cannot do that."""
-        await self._destinations.require(route.destination, session.run)
         statement = self._table.move_expected(self._batch_size, *route, notify=self._notify)
         if statement is None:
             return None
@@ -165,7 +164,7 @@ class DueMoves:
             (due,) = await session.run_together([self._take(place)])
             groups = by_route(due, self._table.address)
             for destination in {route.destination for route in groups if route is not None}:
-                await self._destinations.require(destination, session.run)
+                await self._destinations.require(destination, session.run, keeps=True)
             await session.run_all(
                 [
                     self._table.move(ids, *self._target(route), notify=self._notify)
@@ -208,9 +207,9 @@ class DueMoves:
         queue, mark = self._target(route)
         ids = [message.id for message in messages]
         try:
-            if route is not None:
-                await self._destinations.require(route.destination, session.run)
             async with session.transaction():
+                if route is not None:
+                    await self._destinations.require(route.destination, session.run, keeps=True)
                 await session.run(self._table.move(ids, queue, mark, notify=self._notify))
                 return
         except (DestinationRefusedError, QueueNotFoundError) as error:
@@ -291,6 +290,6 @@ def send_now(
             yield table.move(ids, own)
             continue
         destinations.require_allowed(route.destination)
-        yield from destinations.look(route.destination)
+        yield from destinations.look(route.destination, keeps=True)
         yield table.move(ids, *route)
     return len(taken)

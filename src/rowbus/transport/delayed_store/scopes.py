@@ -69,6 +69,7 @@ class SharedScopes:
 
     async def _send(self, session: AsyncSession, send: Send) -> None:
         """Send, leaving the transaction usable, and what it has locked locked, when that fails."""
+        await self._dispatcher.secure(session, [send])
         await session.run_all(self._dispatcher.statements([send]), atomic=True)
 
 

@@ -262,7 +262,7 @@ class DelayedStoreService:
             self.queue,
             owner.error_queue,
             owner.identity,
-            Destinations(allowed, self.queue),
+            Destinations(allowed, self.queue, doubtful=dispatcher.doubtful),
             dispatcher.ask,
         )
 

@@ -4,32 +4,47 @@ Where the database can, one statement sends many copies. It fails as a whole, an
 the copies are then sent one by one, and that fails with the name of the queue, and what to do. Or it succeeds, where
 the plan of the one statement was gone, discarded behind the driver's back.
 
+Who may write a subscription names the queue, so it must be one that runs no stranger's code. That is remembered of a
+connection: what its role trusts, another's may not.
+
 Invariant: all subscribers get a copy, or none does and the caller's transaction goes on.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
+from rowbus.database.statements import no_rows
+from rowbus.database.steps import answer_steps
 from rowbus.errors import StorageError
+from rowbus.transport.queues.destination_rule import ANY_QUEUE, Destinations
 from rowbus.transport.queues.table import destination_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rowbus.database.blocking import UserSession
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
 
+    Addresses = tuple[QueueAddress, ...]
+    Copies = Callable[[Addresses], Sequence[Statement[None]]]
+
+T = TypeVar("T")
+
+_remembered: WeakKeyDictionary[object, dict[QueueAddress, Destinations]] = WeakKeyDictionary()
 _OF_NO_QUEUE: Final = ("25", "57")  # the transaction had failed before; a user or a timeout cancelled it
 
 
 class Publication(NamedTuple):
-    """An event, what keeps its values, the question who subscribes to it, and whether receivers are woken."""
+    """An event, what keeps its values, the table that says who subscribes to it, and whether receivers are woken."""
 
     event: OutgoingMessage
     kept: Sequence[Statement[None]]
+    subscriptions: QueueAddress
     subscribers: Statement[tuple[QueueAddress, ...]]
     notify: bool
 
@@ -56,12 +71,56 @@ class Publication(NamedTuple):
 
 async def publish(session: UserSession, publication: Publication) -> None:
     """Ask who subscribes and send the copies, in the session's transaction; raises as `Client.publish`."""
+    destinations = _destinations_of(session.connection, publication.subscriptions)
     try:
-        await session.run(publication.subscribers, then=publication.together)
+        await _publish(session, publication.subscribers, publication.together, destinations)
     except StorageError as error:
         if not _may_be_a_queues(error):
             raise
-        await session.run(publication.subscribers, then=publication.one_by_one)
+        await _publish(session, publication.subscribers, publication.one_by_one, destinations)
+
+
+async def _publish(
+    session: UserSession, subscribers: Statement[Addresses], copies: Copies, destinations: Destinations
+) -> None:
+    """Send copies in few round trips, unless one of the queues is yet to be looked at."""
+
+    def known(addresses: Addresses) -> Sequence[Statement[None]]:
+        if not all(map(destinations.knows, addresses)):
+            raise _UnknownQueue
+        return copies(addresses)
+
+    try:
+        await session.run(subscribers, then=known)
+    except _UnknownQueue:
+        async with session.transaction():
+            await _look(session, addresses := await _answer(session, subscribers), destinations)
+            await session.run_all(copies(addresses))
+
+
+async def _look(session: UserSession, addresses: Addresses, destinations: Destinations) -> None:
+    for address in addresses:
+        await answer_steps(partial(_answer, session), destinations.look(address, keeps=True))
+
+
+async def _answer(session: UserSession, question: Statement[T]) -> T:
+    """Ask in a way that the user's pipelines allow."""
+    if question.decode is no_rows:
+        return await session.run(question)
+    return await session.run(question, then=lambda _answered: ())
+
+
+class _UnknownQueue(Exception):  # noqa: N818 - nobody is told
+    """A queue subscribes that was not looked at."""
+
+
+def _destinations_of(connection: object, subscriptions: QueueAddress) -> Destinations:
+    """Return what is known, on a connection of a driver's, of the queues that a table of subscriptions names."""
+    known = _remembered.setdefault(connection, {})
+    if subscriptions not in known:
+        named_by = f"A subscription in {subscriptions}"
+        known[subscriptions] = Destinations(ANY_QUEUE, subscriptions, named_by=named_by)
+    return known[subscriptions]
 
 
 def _may_be_a_queues(error: StorageError) -> bool:

@@ -79,7 +79,13 @@ class Subscribers:
         answer to another. Without, of several who ask the same at once, one asks the database. A failure is not
         remembered.
         """
-        topics = topics_of(types)
+        addresses = await self._known(topics_of(types), ask)
+        if self._destinations is not None and not all(map(self._destinations.knows, addresses)):
+            await self._look(self._destinations, addresses, ask)
+        return addresses
+
+    async def _known(self, topics: tuple[str, ...], ask: Ask | None) -> Addresses:
+        """Return the queues that subscribe to any of these topics."""
         answer = self._answers.get(topics)
         if ask is not None and (answer is None or not answer.task.done() or self._is_stale(answer)):
             return await self._ask_on(ask, topics)
@@ -133,7 +139,7 @@ class Subscribers:
     async def _ask_on(self, ask: Ask, topics: tuple[str, ...]) -> Addresses:
         """Ask on a connection of the caller's; what was asked before own subscriptions changed is not remembered."""
         asked, changes = self._clock(), self._changes
-        addresses = await self._found(ask, topics)
+        addresses: Addresses = await ask(self._table.subscribers(topics))
         if changes == self._changes:
             settled: asyncio.Future[Addresses] = asyncio.get_running_loop().create_future()
             settled.set_result(addresses)
@@ -143,15 +149,17 @@ class Subscribers:
 
     async def _look_up(self, topics: tuple[str, ...]) -> Addresses:
         async with self._pool.session() as session:
-            return await self._found(session.run, topics)
+            return await session.run(self._table.subscribers(topics))
 
-    async def _found(self, ask: Ask, topics: tuple[str, ...]) -> Addresses:
-        addresses: Addresses = await ask(self._table.subscribers(topics))
-        if self._destinations is not None:
-            for address in addresses:
-                with suppress(QueueNotFoundError):  # the send says so, and what to do
-                    await answer_steps(ask, self._destinations.look(address))
-        return addresses
+    async def _look(self, destinations: Destinations, addresses: Addresses, ask: Ask | None) -> None:
+        """Look at queues that subscribed; on a connection of the pool's, unless the caller has one."""
+        if ask is None:
+            async with self._pool.session() as session:
+                await self._look(destinations, addresses, session.run)
+            return
+        for address in addresses:
+            with suppress(QueueNotFoundError):  # the send says so, and what to do
+                await answer_steps(ask, destinations.look(address))
 
     def _settle(self, topics: tuple[str, ...], task: asyncio.Task[Addresses]) -> None:
         """Forget an answer that is none: cancelled, or failed (which those who wait for it are told)."""

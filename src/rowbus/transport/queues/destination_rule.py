@@ -8,7 +8,8 @@ A table runs its owner's code (triggers, defaults, constraints) with the rights 
 be trusted, unless the operator lists that very queue, and so must the owner of each function that it runs.
 
 The database is asked once for each destination and then not for a while, so that what repeats costs nothing. Where a
-stranger could change the table, or put another in its place, it is asked each time.
+stranger could change the table, or put another in its place, it is asked each time, and again once the transaction that
+sends there has locked it.
 
 Invariants: what is remembered is bounded, and only destinations that passed are remembered; an address is allowed or
 not by its names alone, compared exactly.
@@ -28,15 +29,17 @@ from rowbus.transport.queues.catalog.ownership import advice
 from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 
     from rowbus.database.statements import Statement
     from rowbus.database.steps import Steps
     from rowbus.messages.address import QueueAddress
     from rowbus.settings import Allowed
     from rowbus.transport.queues.catalog.ownership import Ownership
+    from rowbus.transport.queues.table import QueueTable
 
     Ask = Callable[[Statement[Any]], Awaitable[Any]]
+    Doubtful = MutableMapping[QueueAddress, "Destinations"]
 
 EVERY: Final = "*"
 """As the table of an address that is allowed: every queue of its schema."""
@@ -78,7 +81,7 @@ def listed(queues: Iterable[QueueAddress]) -> DestinationRule:
 REMEMBERED: Final = 1000  # destinations
 FOR_SECONDS: Final = 60.0
 REMEDY: Final = "EndpointSettings(allowed_destinations=…) allows more"
-NO_QUEUE: Final = "it is a table, but no queue"
+NO_QUEUE: Final = "what is there is no queue"
 
 
 def destination_rule(allowed: Allowed, queue: QueueAddress) -> DestinationRule:
@@ -98,12 +101,23 @@ class Standing(NamedTuple):
     """Whether only trusted roles could change that."""
 
 
-def find_standing(destination: QueueAddress, queue: QueueAddress, *, is_named: bool) -> Steps[Standing]:
+def find_standing(
+    destination: QueueAddress, queue: QueueAddress, *, is_named: bool, keeps: bool = False
+) -> Steps[Standing]:
     """Ask whether a destination that a message of `queue` names is a queue, and whose code it runs.
 
-    The owner of one that the operator `is_named` for is not asked about. Locks nothing.
+    The owner of one that the operator `is_named` for is not asked about. With `keeps`, in the transaction that sends
+    there, one that strangers could change is locked and asked about again; else nothing is locked.
     """
     table = queue_table(destination)
+    found = yield from _ask(table, queue, is_named=is_named)
+    if not keeps or found != Standing("", is_firm=False):
+        return found
+    yield from table.keep()
+    return (yield from _ask(table, queue, is_named=is_named))
+
+
+def _ask(table: QueueTable, queue: QueueAddress, *, is_named: bool) -> Steps[Standing]:
     is_queue: bool | None = yield table.is_queue()
     if not is_queue:
         return Standing(None if is_queue is None else NO_QUEUE)
@@ -127,12 +141,15 @@ class Destinations:
         *,
         remedy: str = REMEDY,
         named_by: str = "",
+        doubtful: Doubtful | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Say what is allowed to messages of a queue; `remedy` tells people how to allow more. No I/O.
 
-        `named_by` says what names the destinations, where that is not a message of the queue.
+        `named_by` says what names the destinations, where that is not a message of the queue. Those that strangers
+        could change are noted in `doubtful`.
         """
+        self._doubtful: Doubtful = {} if doubtful is None else doubtful
         self._named_by = named_by or f"A message of {queue}"
         self._rule = rule
         self._queue = queue
@@ -140,10 +157,13 @@ class Destinations:
         self._clock = clock
         self._known: OrderedDict[QueueAddress, float] = OrderedDict()
 
-    async def require(self, destination: QueueAddress, ask: Ask) -> None:
-        """Raise DestinationRefusedError unless a message may go there; QueueNotFoundError if nothing is there."""
+    async def require(self, destination: QueueAddress, ask: Ask, *, keeps: bool = False) -> None:
+        """Raise DestinationRefusedError unless a message may go there; QueueNotFoundError if nothing is there.
+
+        With `keeps`, to be asked in the transaction that sends there, it stays what it was found to be.
+        """
         self.require_allowed(destination)
-        await answer_steps(ask, self.look(destination))
+        await answer_steps(ask, self.look(destination, keeps=keeps))
 
     def require_allowed(self, destination: QueueAddress) -> None:
         """As `require`, without a look at what is there: it may come into being until the message is due."""
@@ -153,13 +173,14 @@ class Destinations:
                 f"messages of {self._queue} are sent on to {self._rule.allowed} only; {self._remedy}",
             )
 
-    def look(self, destination: QueueAddress) -> Steps[None]:
+    def look(self, destination: QueueAddress, *, keeps: bool = False) -> Steps[None]:
         """As `require`, for a destination that is allowed, or that the operator's rule is not about."""
         if self.knows(destination):
             return
         is_named = self._rule.names(destination)
-        reason, is_firm = yield from find_standing(destination, self._queue, is_named=is_named)
+        reason, is_firm = yield from find_standing(destination, self._queue, is_named=is_named, keeps=keeps)
         if reason is None:
+            self._doubtful[destination] = self  # something may be there when it is sent to
             raise QueueNotFoundError(
                 f"Failed to send to {destination}: the queue does not exist; create it with `rowbus queue create`.",
                 queue=str(destination),
@@ -168,12 +189,15 @@ class Destinations:
             raise self._refused(destination, reason)
         if is_firm:
             self._remember(destination)
+        else:
+            self._doubtful[destination] = self
 
     def knows(self, destination: QueueAddress) -> bool:
         """Say whether a destination is known to be a queue, from when it was last asked about."""
         return self._known.get(destination, 0.0) > self._clock()
 
     def _remember(self, destination: QueueAddress) -> None:
+        self._doubtful.pop(destination, None)
         self._known[destination] = self._clock() + FOR_SECONDS
         self._known.move_to_end(destination)
         if len(self._known) > REMEMBERED:

@@ -253,6 +253,12 @@ class QueueTable:
         """Say whose the table is to a role that trusts the owner of the queue `beside`, too. Locks nothing."""
         return find_ownership(self.address, beside)
 
+    def keep(self) -> list[Statement[None]]:
+        """Keep the table as it is for the rest of the transaction; locks as a send, and runs nothing of its owner's."""
+        names = {"schema_name": self.address.schema, "kept_table": self.address.table}
+        named, kept = (self._once(each, "Failed to send message to") for each in ("name_kept", "keep"))
+        return [Statement(named, names, no_rows), Statement(kept, {}, no_rows)]
+
     def holds(self, row_id: str) -> Statement[bool]:
         """Say whether a row is in the queue, in flight or not."""
         return Statement(self._once("holds", "Failed to look into"), {"row_id": row_id}, scalar)
@@ -367,7 +373,9 @@ def _place(rows: Rows, _count: int) -> Place | None:
 
 
 def _is_queue(rows: Rows, _count: int) -> bool | None:
-    return takes_messages(QueueColumn(*row) for row in rows) if rows else None
+    """Read the columns; what is there and no table, a view perhaps, is no queue whatever its columns."""
+    is_table = all(row[-1] for row in rows)
+    return is_table and takes_messages(QueueColumn(*row[:-1]) for row in rows) if rows else None
 
 
 def _oversized(rows: Rows, _count: int) -> list[OversizedMessage]:

@@ -230,6 +230,10 @@ class QueueTable:
     def ownership(self, _beside: QueueAddress) -> None:
         """Return None: whose tables these are is not asked here."""
 
+    def keep(self) -> list[Statement[None]]:
+        """Keep nothing: whose tables these are is not asked here."""
+        return []
+
     def holds(self, row_id: str) -> Statement[bool]:
         """Say whether a row is in the queue and not in flight; keeps no lock."""
         return Statement(self._once("holds", "Failed to look into"), {"row_id": row_id}, truth)

@@ -216,6 +216,10 @@ class QueueTable(MessageTable, Protocol):
         """Say whose the table is to a role that trusts the owner of the queue `beside`; None where it runs no code."""
         raise NotImplementedError
 
+    def keep(self) -> list[Statement[None]]:
+        """Keep the table as it is for the rest of the transaction, where its owner's code would run."""
+        raise NotImplementedError
+
     def holds(self, row_id: str) -> Statement[bool]:
         """Say whether a row is in the queue, in flight or not."""
         raise NotImplementedError

@@ -9,6 +9,7 @@ from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeVar
 
+from rowbus.database.steps import answer_steps
 from rowbus.errors import QueueNotFoundError, RowbusError
 from rowbus.messages.dispatch import (
     AnySend,
@@ -27,7 +28,7 @@ from rowbus.transport.claims.table import keeping_all
 from rowbus.transport.delayed.delays import NoDelays
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.events import log_table
-from rowbus.transport.queues.table import destination_table
+from rowbus.transport.queues.table import destination_table, queue_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from rowbus.messages.dispatch import Leaving
     from rowbus.transport.delayed.delays import Delays
     from rowbus.transport.queues.catalog.table import Catalog
+    from rowbus.transport.queues.destination_rule import Destinations
 
 T = TypeVar("T")
 
@@ -63,6 +65,8 @@ class Dispatcher:
         self._notify = notify
         self._delays = delays or NoDelays()
         self._catalog = catalog
+        self.doubtful: Bounded[QueueAddress, Destinations] = Bounded()
+        """Queues that messages named, and that strangers could change; who looked at each looks again."""
         self._first_sent: Bounded[QueueAddress, str] = Bounded()
         self._explained: Bounded[QueueAddress, str] = Bounded()
 
@@ -106,18 +110,14 @@ class Dispatcher:
             return []
         messages = deduplicate([send for send in leaving if isinstance(send, AnySend)])
         sends, delayed = _split(messages)
-        logs = by_log(event for event in leaving if isinstance(event, AppendedEvent))
-        return [
-            *keeping_all(messages),
-            *(
-                statement
-                for address, group in by_destination(sends).items()
-                for statement in destination_table(address).send_all(group, notify=self._notify)
-            ),
-            *(self._delays.statements(delayed) if delayed else ()),
-            *(_cancel(each) for each in leaving if isinstance(each, Cancellation)),
-            *(_append(log, events) for log, events in logs.items()),
-        ]
+        statements: list[Statement[object]] = [*keeping_all(messages)]
+        for address, group in by_destination(sends).items():
+            statements += destination_table(address).send_all(group, notify=self._notify)
+        if delayed:
+            statements += self._delays.statements(delayed)
+        statements += [_cancel(each) for each in leaving if isinstance(each, Cancellation)]
+        logs = by_log([event for event in leaving if isinstance(event, AppendedEvent)])
+        return statements + [_append(log, events) for log, events in logs.items()]
 
     async def ask(self, statement: Statement[T]) -> T:
         """Run a statement that asks something, in a transaction of its own. Raises StorageError."""
@@ -134,10 +134,35 @@ class Dispatcher:
         if not statements:
             return
         if session is not None:
-            await session.run_all(statements, atomic=True)
+            await self._send(session, leaving, statements)
             return
         async with self._pool.session() as lent:
-            await lent.run_all(statements, atomic=True)
+            await self._send(lent, leaving, statements)
+
+    async def secure(self, session: AsyncSession, leaving: Sequence[Leaving]) -> None:
+        """Lock queues that strangers could change, in the transaction that sends there, and look at them again.
+
+        Raises DestinationRefusedError, QueueNotFoundError, StorageError; the transaction stays usable.
+        """
+        for destination in self._doubted(leaving):
+            await session.run_all(queue_table(destination).keep(), atomic=True)
+            await answer_steps(session.run, self.doubtful[destination].look(destination))
+
+    def _doubted(self, leaving: Sequence[Leaving]) -> list[QueueAddress]:
+        if not self.doubtful:
+            return []
+        destinations = dict.fromkeys(send.destination for send in leaving if isinstance(send, Send))
+        return [destination for destination in destinations if destination in self.doubtful]
+
+    async def _send(
+        self, session: AsyncSession, leaving: Sequence[Leaving], statements: Sequence[Statement[object]]
+    ) -> None:
+        if not self._doubted(leaving):
+            await session.run_all(statements, atomic=True)
+            return
+        async with session.transaction():
+            await self.secure(session, leaving)
+            await session.run_all(statements, atomic=True)
 
 
 def _cancel(cancellation: Cancellation) -> Statement[object]:

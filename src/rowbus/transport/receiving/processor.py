@@ -82,7 +82,8 @@ class Processor:
         self._fault = fault
         self._clock = time.monotonic
         self._service = service
-        self._destinations = Destinations(destination_rule(settings.allowed_destinations, address), address)
+        allowed = destination_rule(settings.allowed_destinations, address)
+        self._destinations = Destinations(allowed, address, doubtful=dispatcher.doubtful)
         self._callbacks = callbacks
         self._address = address
         self._table = queue_table(address)

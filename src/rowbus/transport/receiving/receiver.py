@@ -222,7 +222,7 @@ class Receiver(Service):
 
     def let_go(self, rows: list[MessageRow]) -> None:
         """Note that a slot does not have these in hand any more."""
-        self.book.let_go(row.id for row in rows)
+        self.book.let_go([row.id for row in rows])
 
     async def server_started(self, session: AsyncSession) -> datetime | None:
         """Ask since when the server of a session runs; None where a break is not looked into. Raises StorageError."""

@@ -62,7 +62,10 @@ class SendsAtomicWithReceive:
 
     async def _last(self, outgoing: Outgoing) -> list[Statement[object]]:
         """Return the statements that commit with what was received."""
-        return self._dispatcher.statements((*outgoing.sends, *outgoing.verdicts))
+        leaving = (*outgoing.sends, *outgoing.verdicts)
+        self._session.committed = False
+        await self._dispatcher.secure(self._session, leaving)
+        return self._dispatcher.statements(leaving)
 
 
 class ReceiveOnly(SendsAtomicWithReceive):

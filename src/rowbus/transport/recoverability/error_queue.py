@@ -202,9 +202,7 @@ class _Moving:
         self.result = Result(Counter(), Counter())
 
     def move(self, page: list[FailedMessage]) -> None:
-        """Move what can be moved of a page; a destination that a stranger could change is asked about anew."""
-        for address in [address for address, standing in self._found.items() if not standing.is_firm]:
-            del self._found[address]
+        """Move what can be moved of a page."""
         by_queue: dict[QueueAddress, list[str]] = {}
         for failed in page:
             destination = self._to or failed.failed_queue
@@ -249,10 +247,10 @@ class _Moving:
         return f"failed in {destination}: {standing.reason}" if standing.reason else None
 
     def _standing(self, address: QueueAddress) -> Standing:
-        """Say whether an address is that of a queue; the database is asked once."""
+        """Say whether an address is that of a queue, which it stays; the database is asked once."""
         if address not in self._found:
             is_named = address == self._to or self._rule.names(address)
-            asked = find_standing(address, self._error_queue, is_named=is_named)
+            asked = find_standing(address, self._error_queue, is_named=is_named, keeps=True)
             self._found[address] = (
                 run_steps_now(self._session, asked) if address.can_exist else Standing(None)
             )

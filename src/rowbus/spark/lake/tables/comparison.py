@@ -85,10 +85,12 @@ def _compared(followed: FollowedTable, dsn: str, table: SourceTable) -> Compared
             there = content(table.convert(batch, schema) for batch in read.batches)
     except Unfit:
         return _compared_as_text(dsn, table)
-    if copy is None or followed.stored.columns() != table.columns:
+    if copy is None or sorted(followed.stored.columns()) != sorted(table.columns):
         return ComparedTable(table.name, there, None)
     rows: Any = followed.stored.read()
-    return ComparedTable(table.name, there, content(batch.cast(schema) for batch in rows))
+    return ComparedTable(
+        table.name, there, content(batch.select(schema.names).cast(schema) for batch in rows)
+    )
 
 
 def _versions_compared(

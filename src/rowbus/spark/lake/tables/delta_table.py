@@ -16,15 +16,18 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from pyarrow.fs import SubTreeFileSystem
 
+from rowbus.spark.captured.types import Unfit
 from rowbus.spark.lake.delta import commit_properties, merge_changes
 from rowbus.spark.lake.files import file_system
 from rowbus.spark.lake.policy import SMALL, to_merge
+from rowbus.spark.lake.table import own_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
     from rowbus.spark.lake.table import AppTransaction
+    from rowbus.spark.lake.tables.evolution import Reshaping
 
 PIECE: Final = 2**20
 """Bytes, about, that delta-rs is given at once: it takes 26 pieces before it has written the first."""
@@ -63,6 +66,17 @@ class StoredDelta:
             commit_properties=commit_properties(batch),
         )
 
+    def reshape(self, schema: pa.Schema, change: Reshaping, batch: AppTransaction) -> None:
+        """Add columns to the table's description; for other changes write its rows anew."""
+        held = data_set(self._path)
+        if change.only_adds_nulls and held.schema.types == schema.types[: len(held.schema.types)]:
+            commit = commit_properties(batch)
+            rows = schema.empty_table()
+            write_deltalake(self._path, rows, mode="append", schema_mode="merge", commit_properties=commit)
+            return
+        with own_errors((change.rows(rows, schema) for rows in held.to_batches()), Unfit) as rewritten:
+            self.replace(schema, rewritten, batch)
+
     def write(self, rows: pa.Table, batch: AppTransaction, *, emptied: bool) -> None:
         """Add rows, or replace the contents by them."""
         mode: Any = "overwrite" if emptied else "append"
@@ -89,7 +103,7 @@ class StoredDelta:
         return int(done["numFilesRemoved"])
 
     def columns(self) -> list[str]:
-        """Return the names of the columns, in their order."""
+        """Return the names of the columns; a column that came again keeps its place."""
         return [str(name) for name in data_set(self._path).schema.names]
 
     def read(self) -> Iterator[pa.RecordBatch]:
@@ -112,7 +126,8 @@ class StoredDelta:
 def data_set(path: str) -> Any:  # noqa: ANN401 - a data set, whose stubs are partial
     """Return a table's rows, to be read through PyArrow's own file system.
 
-    Through the one of delta-rs, which is in Python, reading threads outlive the interpreter: `std::terminate` at exit.
+    The file system of delta-rs is in Python. PyArrow's threads may hold its objects when the interpreter ends, and then
+    abort the process.
     """
     system, root = file_system(path)
     return DeltaTable(path).to_pyarrow_dataset(filesystem=SubTreeFileSystem(root, system))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rowbus.spark.lake.table import AppTransaction
+    from rowbus.spark.lake.tables.evolution import Reshaping
 
 STATE: Final = "_rowbus"
 TICK: Final = "tick.json"
@@ -45,6 +46,13 @@ class Copy(NamedTuple):
     as_text: list[str]
     moment: int = 0
     """Microseconds since 1970."""
+
+    form: str = ""
+    """The table's `TableForm` as JSON; empty where it is not sure that the copy shows it."""
+
+    key: Sequence[str] = ()
+    earlier: tuple[dict[str, str | None], dict[str, str | None]] = ({}, {})
+    """An `Evolution`: how rows in the log may look that were written before the table was altered."""
 
 
 class LakeFolder:
@@ -180,6 +188,10 @@ class StoredTable(Protocol):
         """Replace columns and contents, or make the table."""
         ...
 
+    def reshape(self, schema: pa.Schema, change: Reshaping, batch: AppTransaction) -> None:
+        """Give the table other columns, with the rows that it has; raises Unfit."""
+        ...
+
     def write(self, rows: pa.Table, batch: AppTransaction, *, emptied: bool) -> None:
         """Add rows, or replace the contents by them."""
         ...
@@ -196,7 +208,7 @@ class StoredTable(Protocol):
         ...
 
     def columns(self) -> list[str]:
-        """Return the names of the columns, in their order."""
+        """Return the names of the columns."""
         ...
 
     def read(self) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,7 @@
 """A table of a lake that follows a table of the database: copied in one snapshot, then changed by each micro-batch.
 
-A table that was altered is copied anew, in a snapshot of its own; so are values that the triggers did not see, such as
-those of a new column with a default. Changes that the snapshot shows are skipped, as `replicate` does.
+A table that was altered follows in place where `evolution` is sure of it; else it is copied anew, in a snapshot of its
+own, as are values that the triggers did not see. Changes that the snapshot shows are skipped, as `replicate` does.
 
 Invariant: a copy's number and a batch's number are in the commit that writes the rows, so either is done once.
 """
@@ -11,6 +11,7 @@ Invariant: a copy's number and a batch's number are in the commit that writes th
 
 from __future__ import annotations
 
+import json
 import secrets
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,14 @@ from rowbus.errors import StorageError
 from rowbus.spark.captured.types import Unfit, column_texts, converted
 from rowbus.spark.lake.merge import DELETED
 from rowbus.spark.lake.table import AppTransaction, own_errors
+from rowbus.spark.lake.tables.evolution import (
+    Evolution,
+    Reshaping,
+    TableForm,
+    evolution,
+    is_ambiguous,
+    same_key,
+)
 from rowbus.spark.lake.tables.folder import Copy, stored_table
 from rowbus.spark.lake.tables.net_changes import net_changes
 from rowbus.spark.lake.tables.source import reading_rows
@@ -59,10 +68,13 @@ class FollowedTable:
         """Return the copy that the table holds; None when there is no table yet."""
         return self._folder.copies(self._source.name).get(self.number())
 
-    def bring_to_shape(self, *, again: bool = False) -> int | None:
-        """Copy the table if it is not there, was altered, or `again`; return the copy's rows, None if none was made."""
+    def bring_to_shape(self, *, again: bool = False, in_place: bool = True) -> int | None:
+        """Copy the table if it is not there or `again`, or if it was altered so that it cannot follow `in_place`.
+
+        Returns the copy's rows, None if none was made.
+        """
         copy = self.copy()
-        if copy is not None and not again and copy.shape == self._source.shape:
+        if copy and not again and (copy.shape == self._source.shape or (in_place and self._evolve(copy))):
             return None
         return self._copy_anew(set(copy.as_text) & set(self._source.columns) if copy else set())
 
@@ -81,8 +93,17 @@ class FollowedTable:
                 self._copy_anew(set(copy.as_text))  # altered and altered back, between two batches
                 return
             self._write(net, copy, batch)
+            self._forget_earlier(changes, copy)
         except Unfit as unfit:
             self._copy_anew({*copy.as_text, unfit.column})
+
+    def _forget_earlier(self, changes: Sequence[StagedChange], copy: Copy) -> None:
+        """Forget how rows looked once there are such as they look now, which later ones do as well."""
+        ours, virtual = set(self._source.columns), set(self._source.virtual)
+        if any(copy.earlier) and any(json.loads(change.row).keys() - virtual == ours for change in changes):
+            number = self.number()
+            kept = copy._replace(earlier=Copy._field_defaults["earlier"])
+            self._folder.note_copy(self._source.name, number, kept, instead_of=number)
 
     def version(self) -> int:
         """Return the table's version: in Iceberg, the id of its snapshot."""
@@ -100,6 +121,39 @@ class FollowedTable:
         """Return the number of the copy that the table holds; 0 when there is no table yet."""
         return self.stored.newest(COPY) or 0
 
+    def _evolve(self, copy: Copy) -> bool:
+        """Change the columns of the lake's table in place, if that is sure to give what a copy would."""
+        source, held, now = self._source, TableForm.parse(copy.form), TableForm.parse(self._source.form)
+        change = evolution(held, now)
+        if held is None or now is None or change is None or not same_key(held, copy.key, now, source.key):
+            return False
+        earlier, as_text = Evolution(*copy.earlier).then(change), change.renamed(copy.as_text)
+        if is_ambiguous(earlier, now):
+            return False
+        schema, number = self.schema(as_text), self._next_number()
+        told = Copy(
+            copy.snapshot,
+            source.shape,
+            as_text,
+            copy.moment,
+            source.form,
+            source.key,
+            (earlier.names, earlier.filled),
+        )
+        self._folder.note_copy(source.name, number, told, instead_of=self.number())
+        return self._reshape(schema, change, number)
+
+    def _reshape(self, schema: pa.Schema, change: Evolution, number: int) -> bool:
+        types = dict(zip(self._source.columns, self._source.types, strict=True))
+        try:
+            self.stored.reshape(schema, Reshaping(change, types), AppTransaction(COPY, number))
+        except Unfit:
+            return False
+        return True
+
+    def _next_number(self) -> int:
+        return self.number() + 1 + secrets.randbelow(NUMBERS)
+
     def _copy_anew(self, as_text: set[str]) -> int:
         while True:
             try:
@@ -109,7 +163,7 @@ class FollowedTable:
 
     def _try_copy(self, as_text: list[str]) -> int:
         source, held = self._source, self.number()
-        number = held + 1 + secrets.randbelow(NUMBERS)
+        number = self._next_number()
         schema = self.schema(as_text)
         counted = 0
 
@@ -120,19 +174,18 @@ class FollowedTable:
                 yield source.convert(batch, schema)
 
         with reading_rows(self._dsn, source) as found:
-            self._folder.note_copy(
-                source.name,
-                number,
-                Copy(found.snapshot, source.shape, as_text, found.moment),
-                instead_of=held,
-            )
+            form = source.form if found.is_as_described else ""
+            copy = Copy(found.snapshot, source.shape, as_text, found.moment, form, source.key)
+            self._folder.note_copy(source.name, number, copy, instead_of=held)
             with own_errors(rows(found.batches), Unfit, StorageError) as converted_rows:
                 self.stored.replace(schema, converted_rows, AppTransaction(COPY, number))
         return counted
 
     def _net(self, changes: Sequence[StagedChange], copy: Copy) -> NetChanges:
         keys = partial(self._keys, copy) if self._source.key else None
-        return net_changes(changes, keys, TxidSnapshot.parse(copy.snapshot))
+        columns = set(self._source.columns)
+        fit = partial(Evolution(*copy.earlier).row, columns=columns)
+        return net_changes(changes, keys, TxidSnapshot.parse(copy.snapshot), fit)
 
     def _keys(self, copy: Copy, rows: Sequence[Row]) -> list[str]:
         """Return the keys of rows as values of the lake: the texts of one time differ between time zones."""

@@ -25,15 +25,17 @@ from rowbus.spark.lake.iceberg import catalog_of, changing, newest_batch
 from rowbus.spark.lake.iceberg_files import PROPERTIES, Change, named_files
 from rowbus.spark.lake.leftovers import written_files
 from rowbus.spark.lake.table import plain_type
+from rowbus.spark.lake.tables.evolution import widens
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.table import Table, Transaction
 
     from rowbus.spark.lake.table import AppTransaction
+    from rowbus.spark.lake.tables.evolution import Reshaping
 
 _WIDENED: Final[dict[pa.DataType, pa.DataType]] = {
     pa.int16(): pa.int32(),
@@ -76,6 +78,15 @@ class StoredIceberg:
             with changing(table, batch) as change:
                 _reshape(change.transaction, schema)
                 change.replace(rows)
+
+    def reshape(self, schema: pa.Schema, change: Reshaping, batch: AppTransaction) -> None:
+        """Change the table's columns; only values of new ones have its rows written anew."""
+        with self._there() as table, changing(table, batch) as it:
+            _rename(it.transaction, change.evolution.names)
+            _reshape(it.transaction, schema)
+            if any(text is not None for text in change.evolution.filled.values()):
+                given = change._replace(evolution=change.evolution._replace(names={}))
+                it.replace(given.rows(rows, schema) for rows in it.read())
 
     def write(self, rows: pa.Table, batch: AppTransaction, *, emptied: bool) -> None:
         """Add rows, or replace the contents by them."""
@@ -140,6 +151,16 @@ class StoredIceberg:
             yield catalog.load_table(self._name)
 
 
+def _rename(transaction: Transaction, names: Mapping[str, str | None]) -> None:
+    """Give columns other names; those without one go."""
+    with transaction.update_schema(allow_incompatible_changes=True) as update:
+        for old, name in names.items():
+            if name is None:
+                update.delete_column((old,))
+            else:
+                update.rename_column((old,), name)
+
+
 def _reshape(transaction: Transaction, schema: pa.Schema) -> None:
     """Give a table other columns; those whose type cannot become the new one make room for others of their name."""
     held: Any = transaction.table_metadata.schema().as_arrow()
@@ -164,6 +185,4 @@ def _same(held: pa.DataType, wanted: pa.DataType) -> bool:
 
 def _becomes(held: Any, wanted: Any) -> bool:  # noqa: ANN401 - types, each with attributes of its own
     """Say whether Iceberg lets a column of one type become one of another."""
-    if pa.types.is_decimal(held) and pa.types.is_decimal(wanted):
-        return bool(held.scale == wanted.scale and held.precision <= wanted.precision)
-    return _same(held, wanted) or (str(held), str(wanted)) in _PROMOTED
+    return widens(held, wanted) or _same(held, wanted) or (str(held), str(wanted)) in _PROMOTED

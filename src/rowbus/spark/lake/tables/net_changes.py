@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from rowbus.spark.log_source.offset import TxidSnapshot
 
 Row = dict[str, Any]
+RowOf = Callable[[Row], Row]
+"""Gives a row the columns that its table has now."""
+
 KeysOf = Callable[[Sequence[Row]], Sequence[str]]
 """Gives the keys of rows, equal for the same key however its text was written."""
 
@@ -59,11 +62,13 @@ class NetChanges(NamedTuple):
         return {frozenset(row) for row in (*self.written, *self.deleted)}
 
 
-def net_changes(changes: Iterable[StagedChange], keys: KeysOf | None, copied_in: TxidSnapshot) -> NetChanges:
+def net_changes(
+    changes: Iterable[StagedChange], keys: KeysOf | None, copied_in: TxidSnapshot, fit: RowOf
+) -> NetChanges:
     """Return what changes come to, after a copy in a snapshot; without keys only new rows count."""
     new = sorted(change for change in changes if not copied_in.sees(change.transaction))
     truncated = max((place for place, it in enumerate(new) if it.operation == TRUNCATE), default=-1)
-    rows = [(change.operation, json.loads(change.row)) for change in new[truncated + 1 :]]
+    rows = [(change.operation, fit(json.loads(change.row))) for change in new[truncated + 1 :]]
     if keys is None:
         return NetChanges(truncated >= 0, [row for operation, row in rows if operation == INSERT], [])
     last = dict(zip(keys([row for _, row in rows]), rows, strict=True))

@@ -65,6 +65,9 @@ class TableRows(NamedTuple):
     moment: int
     """When the snapshot was taken, in microseconds since 1970."""
 
+    is_as_described: bool
+    """Whether the snapshot shows the table in the form of its description."""
+
     batches: Iterable[pa.RecordBatch]
 
 
@@ -78,9 +81,13 @@ def reading_rows(dsn: str, table: SourceTable) -> Generator[TableRows]:
         snapshot, _, moment = session.value(_load("begin_table_copy", "Could not begin to copy")).partition(
             " "
         )
-        query = control(table.reading.encode(), f"Could not copy {table.name}").query
+        version, query = (
+            control(text.encode(), f"Could not copy {table.name}").query
+            for text in (table.versioning, table.reading)
+        )
+        described = session.value(version) == table.version
         with closing(cast("Generator[pa.RecordBatch]", session.batches(query))) as batches:
-            yield TableRows(snapshot, int(moment), batches)
+            yield TableRows(snapshot, int(moment), described, batches)
 
 
 def _load(operation: str, failing: str) -> Query:

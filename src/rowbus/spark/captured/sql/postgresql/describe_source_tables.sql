@@ -1,6 +1,7 @@
 -- Say how the tables captured into a log look now: columns with the types below their domains, the key, a shape that
--- differs after every ALTER TABLE and with another key, and the query that reads the rows, most values as the text that
--- triggers write. Columns that are computed when they are read are left out and named apart: triggers see none of them.
+-- differs after every ALTER TABLE and with another key, its form (see `form.TableForm`), and the query that reads the
+-- rows, most values as the text that triggers write. Columns that are computed when they are read are left out and named apart: triggers see none of them.
+-- The version, and the query for it, differ after every ALTER TABLE: it says whether a copy's snapshot shows this form.
 -- Bare in JSON are boolean, bigint, smallint and int, but no domains over them.
 -- Locks nothing. Returns a row a trigger, in the order of `source_table.SourceTable`.
 select
@@ -21,7 +22,24 @@ select
     format(
         'select %s from %s %I.%I', described.list, case class.relkind when 'r' then 'only' end,
         namespace.nspname, class.relname
-    ) as reading
+    ) as reading,
+    jsonb_build_object(
+        'table', class.oid::bigint,
+        'files', coalesce(
+            (
+                select md5(string_agg(concat_ws(':', f.oid, f.relfilenode), ',' order by f.oid))
+                from pg_catalog.pg_partition_tree(class.oid) as p
+                inner join pg_catalog.pg_class as f on p.relid = f.oid
+            ),
+            class.relfilenode::text
+        ),
+        'last', class.relnatts, 'plain', class.relkind = 'r', 'columns', described.forms
+    )::text as form,
+    described.version,
+    format(
+        'select md5(string_agg(concat_ws('':'', attnum, xmin), '','' order by attnum)) as version '
+        'from pg_catalog.pg_attribute where attrelid = %s and attnum > 0', class.oid
+    ) as versioning
 from pgq.capture_status as status
 inner join pg_catalog.pg_class as class on status.table_id = class.oid
 inner join pg_catalog.pg_namespace as namespace on class.relnamespace = namespace.oid
@@ -46,6 +64,18 @@ cross join lateral (
                 )
             )
         ) as shape,
+        (
+            select md5(string_agg(concat_ws(':', v.attnum, v.xmin), ',' order by v.attnum))
+            from pg_catalog.pg_attribute as v
+            where v.attrelid = class.oid and v.attnum > 0
+        ) as version,
+        jsonb_agg(
+            jsonb_build_object(
+                'number', c.attnum, 'name', c.attname, 'type', c.type_name, 'modifier', c.modifier, 'mask', c.mask,
+                'filled', c.filled
+            )
+            order by c.attnum
+        ) as forms,
         string_agg(
             format(
                 case
@@ -87,6 +117,7 @@ cross join lateral (
             a.atttypid,
             a.atttypmod,
             a.xmin,
+            (a.attmissingval::text::text[])[1] as filled,
             t.typname::text as type_name,
             b.modifier,
             pgq.column_mask(status.arguments, a.attname::text) as mask

@@ -250,7 +250,7 @@ class VersionedTable:
 
     def bring_to_shape(self, *, again: bool = False) -> int | None:
         """Copy the table as `FollowedTable` does, also when its versions are to begin; return the copy's rows."""
-        rows = self._table.bring_to_shape(again=again or not self._history.exists())
+        rows = self._table.bring_to_shape(again=again or not self._history.exists(), in_place=False)
         self._follow_copy()
         return rows
 

@@ -23,7 +23,7 @@ as $$
             '_open_batch', '_find_batch', '_subscription_place', '_subscription_tail', '_range_sql', '_range_tables'
         ) then 'pgq_reader'
         when i_name in (
-            'insert_event', 'insert_events', 'current_event_table', 'jsontriga', 'sqltriga', 'logutriga',
+            'insert_event', 'insert_events', 'current_event_table', 'jsontriga', 'sqltriga', 'logutriga', 'tell_shape', 'note_release',
             '_await_rotation' -- which current_event_table calls
         ) then 'pgq_writer'
         when i_name in (
@@ -32,7 +32,8 @@ as $$
         ) then 'pgq_admin'
         when i_name ~ '^(_|insert_event_[0-9]+$|captured_)' or i_name in (
             'capture_body', 'data_code', 'set_code', 'key_code', 'update_code', 'text_code', 'value_code', 'written_field',
-            'differs_code', 'settings_code', 'concat_code', 'make_capture', 'keep_capture', 'drop_captures', 'replace_generated_event'
+            'differs_code', 'settings_code', 'concat_code', 'make_capture', 'keep_capture', 'drop_captures', 'replace_generated_event',
+            'append_change', 'tell_shapes', 'tell_drop'
         ) then null
         when i_security_definer or i_name in (
             'ticker', 'maint_retry_events', 'maint_rotate_tables_step1', 'maint_rotate_tables_step2',

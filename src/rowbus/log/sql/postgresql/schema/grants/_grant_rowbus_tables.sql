@@ -1,5 +1,5 @@
 -- Grant the tables and views that are Rowbus's own: PUBLIC may read states, but not dead letters, which are events.
--- Which version there is, and which code was generated for captured tables, only the schema's own functions write.
+-- Which version there is, which code was generated for captured tables, and which shapes were told, only the schema's own functions write.
 -- Locks catalogue rows; returns nothing.
 create or replace function pgq._grant_rowbus_tables(i_style text)
 returns void
@@ -13,7 +13,7 @@ begin
         select
             c.oid::regclass as name,
             c.relname = 'dead_letter' and i_style = 'new' as is_private,
-            c.relname in ('schema_version', 'capture_code') as is_internal
+            c.relname in ('schema_version', 'capture_code', 'capture_shape') as is_internal
         from pg_class as c
         where c.relnamespace = 'pgq'::regnamespace and c.relkind in ('r', 'v')
             and c.relname not in ('consumer', 'queue', 'tick', 'subscription', 'event_template', 'retry_queue')

@@ -34,6 +34,7 @@ begin
             hint = 'Release them first, or drop it with force.';
     end if;
     perform pgq._drop_event_tables(v_queue);
+    delete from pgq.capture_shape where cs_queue = x_queue_name;
     delete from pgq.tick where tick_queue = v_queue.queue_id;
     delete from pgq.queue where queue_id = v_queue.queue_id;
     perform pgq._generate_dispatch();

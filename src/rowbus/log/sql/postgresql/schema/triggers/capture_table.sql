@@ -53,6 +53,7 @@ begin
         );
     end if;
     perform pgq.follow_partitions(i_table);
+    perform pgq.tell_shape(i_table, v_trigger);
     if pg_catalog.has_function_privilege('pgq.maint_capture()', 'execute') then
         perform pgq.maint_capture();
     end if;

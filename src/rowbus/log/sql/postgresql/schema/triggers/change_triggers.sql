@@ -3,7 +3,7 @@
 -- pairs. pgq.sqltriga writes SQL: ev_type I, U, D or R, ev_data a fragment of the statement that repeats the change.
 -- They differ in nothing else, but a function cannot share the rows of another's table: so one text makes all three.
 -- Arguments: the queue, then SKIP, ignore=, pkey=, backup, deny, ev_type= …, when=, exact. Code that maint_capture has generated
--- for the table makes the event; where there is none, row_event does. Locks what pgq.insert_event does.
+-- for the table makes the event; where there is none, row_event does, after tell_row. Locks what pgq.insert_event does.
 -- Each expression costs a little at its first use in a transaction: the usual way through has few, and tests in pairs.
 do $do$
 declare
@@ -33,6 +33,7 @@ begin
             v_event := pgq.generated_event(%2$L, 'DELETE', old, old, tg_argv);
         end if;
         if v_event is null then
+            perform pgq.tell_row(new, tg_relid::pg_catalog.regclass, tg_name::pg_catalog.text, tg_argv);
             v_event := pgq.row_event(
                 %2$L, tg_op, tg_when, new, old, tg_argv, array[tg_table_schema, tg_table_name]
             );
@@ -44,6 +45,9 @@ begin
             end if;
         end if;
     elsif pg_catalog.current_setting('session_replication_role') operator(pg_catalog.<>) 'local' then
+        if pgq.is_exact(tg_argv) then
+            perform pgq.tell_shape(tg_relid::pg_catalog.regclass, tg_name::pg_catalog.text);
+        end if;
         v_event := pgq.statement_event(
             %2$L, tg_op, tg_when, tg_relid, tg_argv, array[tg_table_schema, tg_table_name]
         );

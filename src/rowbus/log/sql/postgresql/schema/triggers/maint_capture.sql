@@ -12,6 +12,7 @@ declare
 begin
     perform pg_advisory_xact_lock(hashtextextended('pgq.maint_capture', 0));
     perform pgq.try_follow_partitions();
+    perform pgq.tell_shapes();
     for v_entry in
         select distinct s.table_id, s.format, s.trigger_args
         from pgq.capture_status as s

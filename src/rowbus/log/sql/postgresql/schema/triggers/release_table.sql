@@ -20,6 +20,7 @@ begin
         perform pgq.drop_statement_triggers(i_table, '{}', array[v_trigger]);
         v_dropped := v_dropped + 1;
     end loop;
+    perform pgq.note_release(i_table, i_queue_name);
     if pg_catalog.has_function_privilege('pgq.maint_capture()', 'execute') then
         perform pgq.maint_capture();
     end if;

@@ -1,6 +1,7 @@
 -- Makes _generated_event anew from capture_code, unless it is as it should be. The planner leaves of it only the
 -- function for the table at hand: all it asks is constant then, but for the arguments where triggers of one format
--- differ in them (the shape tells which triggers there are, so that a single one need not be asked). Returns nothing.
+-- differ in them (the shape tells which triggers there are, so that a single one need not be asked). A table whose shape the
+-- log was not told yet has no choice: the trigger of its next row tells it. Returns nothing.
 create or replace function pgq.replace_generated_event()
 returns void
 language plpgsql volatile
@@ -28,12 +29,18 @@ begin
                 s.trigger_args as cc_args,
                 c.cc_shape,
                 c.cc_function,
+                s.is_told,
                 pg_catalog.count(*) over (partition by s.table_id, s.format) as choices
-            from (select distinct table_id, format, trigger_args from pgq.capture_status) as s
+            from (
+                select e.table_id, e.format, e.trigger_args,
+                    bool_and(not pgq.is_exact(e.trigger_args) or pgq.is_told(e.table_id, e.trigger_name, e.trigger_args)) as is_told
+                from pgq.capture_status as e
+                group by e.table_id, e.format, e.trigger_args
+            ) as s
             left join pgq.capture_code as c
                 on s.table_id = c.cc_table and s.format = c.cc_format and s.trigger_args = c.cc_args
         ) as k
-        where k.cc_function is not null
+        where k.cc_function is not null and k.is_told
         group by k.cc_table
     ) as t;
     v_body := coalesce(

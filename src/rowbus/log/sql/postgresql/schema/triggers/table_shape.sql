@@ -5,10 +5,10 @@ returns text
 language sql stable
 return (
     select pg_catalog.md5(pg_catalog.concat_ws(
-        e'\n', 4, n.nspname, c.relname, pgq.table_key(i_table), pgq.index_key(i_table),
+        e'\n', 5, n.nspname, c.relname, pgq.table_key(i_table), pgq.index_key(i_table),
         pg_catalog.array_to_string(pgq.event_table(i_table, '{as-root}'), '.'),
         (
-            select pg_catalog.string_agg(pg_catalog.concat_ws(' ', a.attname, a.atttypid, a.attgenerated), ', ' order by a.attnum)
+            select pg_catalog.string_agg(pg_catalog.concat_ws(' ', a.attname, a.atttypid, a.atttypmod, a.attgenerated), ', ' order by a.attnum)
             from pg_catalog.pg_attribute as a
             where a.attrelid = i_table and a.attnum > 0 and not a.attisdropped
         ),
