@@ -24,6 +24,7 @@ from rowbus.transport.deduplication.postgresql import InboxTable
 from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.delayed_store.postgresql import DelayedStoreTable
 from rowbus.transport.limits.postgresql import LimitTable
+from rowbus.transport.operations.discarded.postgresql import DiscardedTable
 from rowbus.transport.operations.postgresql import OperationsTable
 from rowbus.transport.pauses.postgresql import PausesTable
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
@@ -59,6 +60,7 @@ CLAIMED = QueueAddress("public", "ClaimedValues")
 OUTBOX = "orders_OutboxData"
 LIMITS = QueueAddress("public", "orders.Limits")
 OPERATIONS = QueueAddress("public", "Rowbus.Operations")
+DISCARDED = QueueAddress("public", "Rowbus.Discarded")
 PAUSES = QueueAddress("public", "Rowbus.Pauses")
 IDENTIFIERS = {
     "schema": "public",
@@ -78,6 +80,7 @@ IDENTIFIERS = {
     "limits": LIMITS.table,
     "operations": OPERATIONS.table,
     "pauses": PAUSES.table,
+    "discarded": DISCARDED.table,
     "operations_began": "operations_began",
     "saga": SAGA.table,
     "shared_saga": SHARED.table,
@@ -181,6 +184,8 @@ VALUES = {
     "milliseconds": "200",
     "sequences": "{Orders_seq_seq}",
     "most": "10",
+    "days": "7",
+    "operation": "1",
     "most_bytes": "67108864",
     "most_characters": "1000",
     "most_read": "1000",
@@ -271,6 +276,7 @@ def with_queue(session: Session) -> Session:
         *ClaimedValues(CLAIMED).create(),
         *OperationsTable(OPERATIONS).create(),
         *PausesTable(PAUSES).create(),
+        *DiscardedTable(DISCARDED).create(),
         *SagaTable(SAGA).create(),
         *SharedSagaTable(SHARED, "OrderSaga", Correlation("OrderId", "text")).create(),
         *HistoryTable(HISTORY).create(),
