@@ -25,6 +25,7 @@ from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.delayed_store.postgresql import DelayedStoreTable
 from rowbus.transport.limits.postgresql import LimitTable
 from rowbus.transport.long_work.postgresql import LongWorkTable
+from rowbus.transport.operations.discarded.postgresql import DiscardedTable
 from rowbus.transport.operations.postgresql import OperationsTable
 from rowbus.transport.pauses.postgresql import PausesTable
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
@@ -61,6 +62,7 @@ OUTBOX = "orders_OutboxData"
 RUNNING = QueueAddress("public", "orders.Running")
 LIMITS = QueueAddress("public", "orders.Limits")
 OPERATIONS = QueueAddress("public", "Rowbus.Operations")
+DISCARDED = QueueAddress("public", "Rowbus.Discarded")
 PAUSES = QueueAddress("public", "Rowbus.Pauses")
 IDENTIFIERS = {
     "schema": "public",
@@ -81,6 +83,7 @@ IDENTIFIERS = {
     "running": RUNNING.table,
     "operations": OPERATIONS.table,
     "pauses": PAUSES.table,
+    "discarded": DISCARDED.table,
     "operations_began": "operations_began",
     "saga": SAGA.table,
     "shared_saga": SHARED.table,
@@ -192,6 +195,8 @@ VALUES = {
     "milliseconds": "200",
     "sequences": "{Orders_seq_seq}",
     "most": "10",
+    "days": "7",
+    "operation": "1",
     "most_bytes": "67108864",
     "most_characters": "1000",
     "most_read": "1000",
@@ -282,6 +287,7 @@ def with_queue(session: Session) -> Session:
         *ClaimedValues(CLAIMED).create(),
         *OperationsTable(OPERATIONS).create(),
         *PausesTable(PAUSES).create(),
+        *DiscardedTable(DISCARDED).create(),
         *SagaTable(SAGA).create(),
         *SharedSagaTable(SHARED, "OrderSaga", Correlation("OrderId", "text")).create(),
         *HistoryTable(HISTORY).create(),

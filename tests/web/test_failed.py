@@ -15,6 +15,7 @@ from markupsafe import Markup
 from rowbus.messages.headers import Header
 from rowbus.transport.recoverability.error_queue import ErrorQueue as Errors
 from rowbus.web.failed.conversation import Step, drawn
+from rowbus.web.failed.message import Calls, folded
 from rowbus.web.settings import WebSettings
 from rowbus.web.showing import moment
 from tests.fixtures.every import every
@@ -208,6 +209,46 @@ async def test_a_message_is_shown_with_all_that_is_known_of_it(
     assert Header.MESSAGE_ID in page
 
 
+def test_calls_of_ours_are_folded_between_the_users() -> None:
+    def call(path: str) -> str:
+        return f'  File "{path}", line 3, in run\n    await step()\n'
+
+    head, last = "Traceback (most recent call last):\n", "ValueError: no\n"
+    ours = call("/v/site-packages/rowbus/endpoint/pipeline.py") + call("/usr/lib/python3.11/asyncio/tasks.py")
+    users = call("/srv/rowbus/shop.py")
+
+    assert list(folded(f"{head}{ours}{users}{last}")) == [
+        Calls(head),
+        Calls(ours, hidden=2),
+        Calls(f"{users}{last}"),
+    ]
+
+
+async def test_a_message_that_was_sent_back_tells_of_its_attempts_and_who_did_it(
+    client: httpx.AsyncClient, errors: ErrorQueue
+) -> None:
+    row = errors.add(more={Header.PROCESSING_MACHINE: "host-1"})
+    await confirm(client, "/failed/retry", {**ALL, "which": "ticked", "row": [row]})
+    (headers,) = errors.headers("Sales")
+    for broken in ("[", '[{"time": 1}]'):
+        other = errors.add(more={Header.ATTEMPTS: broken})
+        assert "sent back by" not in await shown(client, f"/failed/message/{other}")
+    again = errors.add(
+        "again", exception="bank.DeclinedError", more={Header.ATTEMPTS: headers[Header.ATTEMPTS]}
+    )
+
+    page = text_of(await shown(client, f"/failed/message/{again}"))
+
+    for said in (
+        "Sales on host-1",
+        "shop.OutOfStockError",
+        "shop.place_order() in",
+        "sent back by",
+        "another than before",
+    ):
+        assert said in page, said
+
+
 def test_what_an_endpoint_sends_to_itself_is_drawn_as_a_loop() -> None:
     steps = [Step(to, "Shop.PlaceOrder", "Sales", to, None, has_failed=False) for to in ("Sales", "Billing")]
 
@@ -388,14 +429,19 @@ async def test_a_question_says_how_many_and_where_they_go(
     assert len(errors.ids()) == 2
 
 
-async def test_messages_are_discarded(client: httpx.AsyncClient, errors: ErrorQueue) -> None:
+async def test_messages_are_discarded_and_brought_back(client: httpx.AsyncClient, errors: ErrorQueue) -> None:
     errors.add("one")
     errors.add_acknowledgement()
 
-    await confirm(client, "/failed/discard", ALL)
+    done = await confirm(client, "/failed/discard", ALL)
 
     assert errors.ids() == [""]
     assert errors.operations()[0][1:] == ("discard", ERROR, 1, 1, 0, "done")
+    undo = f"{done.url.path}/undo"
+    assert undo in done.text
+    assert "1 message came back" in (await confirm(client, undo, {})).text
+    assert errors.ids() == ["", "one"]
+    assert (await client.post(undo, data={"csrf": token_of(client)})).status_code == 400
 
 
 async def test_an_edited_message_is_a_new_one(client: httpx.AsyncClient, errors: ErrorQueue) -> None:
@@ -534,7 +580,7 @@ async def _acts_as_another(database: str, errors: ErrorQueue) -> None:
         await looked_at(client)
         done = text_of((await confirm(client, "/failed/retry", ALL)).text)
 
-        assert "Nothing was done: every operation is noted in" in done
+        assert "Nothing was done: what is done is kept in" in done
         assert errors.ids() == ["one"]
         assert errors.ids("Sales") == []
 

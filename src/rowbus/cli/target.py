@@ -60,14 +60,21 @@ def queue_addresses(names: Iterable[str], addresses: Addresses) -> list[QueueAdd
     return [address_of(name, addresses) for name in names]
 
 
-def noting(
-    session: Session, addresses: Addresses, action: str, queue: QueueAddress, subject: str
+def noting(  # noqa: PLR0917 - what an operation is, in the order of its sentence
+    session: Session, addresses: Addresses, action: str, queue: QueueAddress, subject: str, identity: str = ""
 ) -> AbstractContextManager[Note]:
     """Note in the trail of operations what a command does: who runs it, and with what it is called to count."""
     from rowbus.transport.operations import trail
 
     act = trail.Act("", action, str(queue), subject)
-    return trail.noted(session, addresses, act, warn=complain)
+    return trail.noted(session, addresses, act, warn=complain, identity=identity)
+
+
+def person_of(session: Session, addresses: Addresses) -> str:
+    """Name who runs a command, as the trail of operations does; nobody on a database that keeps none."""
+    from rowbus.transport.operations.trail import person_here
+
+    return person_here(session, addresses) if addresses.backend == "postgresql" else ""
 
 
 def load_endpoint(target: str) -> Endpoint:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rowbus.errors import StorageError
+from rowbus.errors import ConfigurationError, StorageError
+from rowbus.transport.operations.discarded.table import bring_back, find_discarded
 from rowbus.transport.operations.table import operations_address, operations_table
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, is_there
-from rowbus.web.pages import Action, Page, Question, View
+from rowbus.web.pages import Action, Page, Question, View, change
+from rowbus.web.showing import plural
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
     from rowbus.database.sessions import Session
     from rowbus.messages.addresses import Addresses
+    from rowbus.transport.operations.discarded.table import DiscardedMessages
     from rowbus.transport.operations.table import OperationRow, OperationsTable
     from rowbus.web.operations import Operation
     from rowbus.web.visit import Visit
@@ -102,8 +105,42 @@ async def _stop(visit: Visit, _operation: Operation) -> str:
     return "It ends after the part that it is doing."
 
 
+async def _ask_to_undo(visit: Visit) -> Question:
+    found = await _discarded(visit)
+    return Question(
+        title=f"Bring {plural(found.messages, 'message')} back?",
+        text=f"They return to {found.queue}, as they were.",
+        button="Bring them back",
+        subject=f"{found.queue}: what operation {found.operation} discarded",
+        back=visit.url("operation", identity=found.operation),
+    )
+
+
+async def _undo(visit: Visit, operation: Operation) -> str:
+    found = await _discarded(visit)
+    return await change(visit, operation, found.queue, _returned, bring_back, visit.site.addresses, found)
+
+
+def _returned(count: int) -> str:
+    return f"{plural(count, 'message')} came back."
+
+
+async def _discarded(visit: Visit) -> DiscardedMessages:
+    """Return what an operation discarded; raises ConfigurationError if nothing of it can be brought back."""
+    found = await visit.read(find_discarded, visit.site.addresses)
+    mine = [one for one in found if one.operation == visit.path["identity"]]
+    if not mine:
+        raise ConfigurationError(
+            "Nothing of this operation can be brought back: it was, or a week has passed."
+        )
+    return mine[0]
+
+
 PAGE: Final = Page(
     "Operations",
     (View("operations", "/operations", _list), View("operation", "/operations/{identity}", _show)),
-    (Action("operation.stop", "/operations/{identity}/stop", "stop an operation", _ask_to_stop, _stop),),
+    (
+        Action("operation.stop", "/operations/{identity}/stop", "stop an operation", _ask_to_stop, _stop),
+        Action("operation.undo", "/operations/{identity}/undo", "undo a discard", _ask_to_undo, _undo),
+    ),
 )

@@ -13,19 +13,22 @@ import asyncio
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError, RowbusError, StorageError
 from rowbus.transport.operations import trail
+from rowbus.transport.operations.discarded.table import begin_to_keep, discarded_address
 from rowbus.transport.operations.table import STOPPING, operations_address
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
+    from rowbus.transport.operations.discarded.table import Keep
     from rowbus.transport.operations.table import OperationsTable
 
 logger = logging.getLogger("rowbus.web")
@@ -158,11 +161,23 @@ class Note(NamedTuple):
 def begin(session: Session, addresses: Addresses, operation: Operation, note: Note) -> OperationsTable:
     """Note that an operation begins; create the log if it is missing. Raises ConfigurationError if the role may not."""
     act = trail.Act(operation.who, operation.what, note.queue, operation.subject, note.meant)
-    try:
+    with _noting_in(operations_address(addresses)):
         return trail.begin(session, addresses, operation.id, act)
+
+
+def start_to_keep(session: Session, addresses: Addresses, operation: Operation) -> Keep:
+    """Prepare to keep what an operation discards. Raises ConfigurationError if the role may not."""
+    with _noting_in(discarded_address(addresses)):
+        return begin_to_keep(session, addresses, operation.id)
+
+
+@contextmanager
+def _noting_in(address: QueueAddress) -> Generator[None]:
+    try:
+        yield
     except StorageError as error:
         if error.sqlstate == MAY_NOT:
-            raise _refusal(operations_address(addresses), error) from error
+            raise _refusal(address, error) from error
         raise
 
 
@@ -174,6 +189,6 @@ def note(session: Session, table: OperationsTable, operation: Operation, done: i
 
 def _refusal(address: QueueAddress, error: StorageError) -> ConfigurationError:
     return ConfigurationError(
-        f"Nothing was done: every operation is noted in {address}, and this role may not write there, or create "
+        f"Nothing was done: what is done is kept in {address}, and this role may not write there, or create "
         f"it ({error}). Its owner can create and grant it: `rowbus schema grants --web --role ROLE` prints what to run."
     )

@@ -447,6 +447,11 @@ def test_discard_deletes_those_meant_and_says_how_many(errors: ErrorQueue) -> No
     assert errors.json("discard", "--all", "--yes") == {"discarded": {'"public"."error"': 2}, "stayed": {}}
     assert errors.rows(ERROR) == []
 
+    for count in (2, 1):  # the latest first
+        assert errors.json("undiscard") == {"returned": {'"public"."error"': count}, "stayed": {}}
+    assert len(errors.rows(ERROR)) == 3
+    assert errors.rowbus("errors", "undiscard").returncode == 1
+
 
 def test_discard_says_what_servicecontrol_had_retried_and_tells_it_where_it_is_asked_to(
     errors: ErrorQueue,

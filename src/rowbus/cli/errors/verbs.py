@@ -1,14 +1,16 @@
 """`rowbus errors`: the messages that endpoints have given up on, shown, put back and discarded.
 
 Invariant: `retry` and `discard` say which messages they mean, are one transaction each, and only `discard` takes
-messages away for good: it asks first.
+messages away: it asks first, and `undiscard` brings them back for a week.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from datetime import UTC, datetime
 from itertools import islice
+from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,17 +18,18 @@ import typer
 from rowbus.cli.errors import listing as error_listing
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
-from rowbus.cli.target import addresses_in, noting, open_database, queue_addresses
+from rowbus.cli.target import addresses_in, noting, open_database, person_of, queue_addresses
+from rowbus.errors import RowbusError
 from rowbus.settings import AllowedDestinations
-from rowbus.transport.recoverability.error_queue import ErrorQueue
+from rowbus.transport.operations.discarded.table import begin_to_keep, bring_back, find_discarded
+from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failed_message import ALL, Selection, group
 
 if TYPE_CHECKING:
-    from collections import Counter
-
+    from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
-    from rowbus.transport.recoverability.error_queue import Result
+    from rowbus.transport.operations.discarded.table import Keep
 
 app = typer.Typer(
     help="Look through an error queue, and put its messages back.",
@@ -228,7 +231,7 @@ def retry(  # noqa: PLR0913 - an option is a parameter
     if destination == address:
         raise typer.BadParameter("that is where they are.", param_hint="--to")
     with open_database(database).session() as session:
-        errors = ErrorQueue(session, address)
+        errors = ErrorQueue(session, address, person=person_of(session, names))
         with noting(session, names, "retry", address, str(selection)) as note, session.transaction():
             result = errors.retry(selection, destination, allowed=allowed)
             note(result.moved.total(), result.stayed.total())
@@ -260,10 +263,10 @@ def discard(  # noqa: PLR0913 - an option is a parameter
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """Delete messages from the error queue for good, in one transaction.
+    """Take messages out of the error queue, in one transaction; `undiscard` brings them back for a week.
 
     Those that fit all the options are meant. Asks first; without a terminal, --yes must be given. Exit code 1:
-    nothing was deleted.
+    nothing was discarded. On SQL Server, and where the role may not keep them, they are gone for good.
     """
     names = addresses_in(database, schema)
     address, failed_queue = _addresses(error_queue, failed_in, names)
@@ -271,10 +274,13 @@ def discard(  # noqa: PLR0913 - an option is a parameter
     _refuse_nothing(selection, everything=everything)
     location = open_database(database)
     with location.session() as session:
-        errors = ErrorQueue(session, address)
         if not yes:
-            _confirm(errors, selection, address, location.name, resolve=resolve)
-        with noting(session, names, "discard", address, str(selection)) as note, session.transaction():
+            _confirm(ErrorQueue(session, address), selection, address, location.name, resolve=resolve)
+        keep = _keep(session, names)
+        identity = keep.operation if keep is not None else ""
+        errors = ErrorQueue(session, address, keep=keep)
+        act = (names, "discard", address, str(selection), identity)
+        with noting(session, *act) as note, session.transaction():
             result = errors.discard(selection, resolve=resolve)
             note(result.moved.total(), result.stayed.total())
     _report(result, "Discarded {count} of {queue}.", "discarded", as_json=as_json)
@@ -283,7 +289,56 @@ def discard(  # noqa: PLR0913 - an option is a parameter
     _complain_of_stayed(errors, result, address, selection)
 
 
+@app.command()
+def undiscard(
+    operation: Annotated[
+        str | None,
+        typer.Argument(metavar="OPERATION", help="What discarded them.  [default: the latest]"),
+    ] = None,
+    *,
+    error_queue: ErrorQueueName = "error",
+    schema: Schema = None,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Bring back into the error queue what the latest discard of the last week took out of it, or another one.
+
+    Exit code 1: there is none.
+    """
+    names = addresses_in(database, schema)
+    address, _ = _addresses(error_queue, None, names)
+    with open_database(database).session() as session:
+        found = [one for one in find_discarded(session, names) if one.queue == str(address)]
+        meant = [one for one in found if operation in {None, one.operation}][:1]
+        result = Result(Counter(), Counter())
+        for one in meant:
+            with (
+                noting(session, names, "undo a discard", address, one.operation) as note,
+                session.transaction(),
+            ):
+                result.moved[address] += bring_back(session, names, one)
+                note(result.moved.total())
+    _report(result, "Brought {count} back to {queue}.", "returned", as_json=as_json)
+    if not meant:
+        complain(f"Nothing that was discarded of {address} in the last week can be brought back.")
+        raise typer.Exit(1)
+
+
 # ------------------------------------------------------------------------------------------------------------- parts
+
+
+def _keep(session: Session, names: Addresses) -> Keep | None:
+    """Prepare to keep what is discarded; None, and a complaint, where that cannot be."""
+    if names.backend != "postgresql":
+        return None
+    try:
+        return begin_to_keep(session, names, token_hex(8))
+    except RowbusError as error:
+        complain(
+            f"What is discarded is gone for good: {error}; `rowbus schema grants --web` prints the grant"
+        )
+        return None
 
 
 def _refuse_nothing(selection: Selection, *, everything: bool) -> None:

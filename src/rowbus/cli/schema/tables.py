@@ -13,6 +13,7 @@ import typer
 from rowbus.cli.store import StorePlan, store_grants, store_plan, store_table
 from rowbus.cli.target import addresses_in, load_endpoint, load_endpoints, queue_addresses
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.operations.discarded.table import discarded_address, discarded_table
 from rowbus.transport.operations.table import operations_address, operations_table
 from rowbus.transport.pauses.table import pauses_address, pauses_table
 from rowbus.transport.pubsub.table import subscription_routing
@@ -195,8 +196,14 @@ def _watching(plan: Plan, role: str) -> Iterator[Statement[None]]:
 
 
 def _noting(plan: Plan, role: str, *, only_looks: bool) -> Iterator[Statement[None]]:
-    """Yield what notes operations and pauses, or only looks at them; and before it the tables, if they are missing."""
-    tables = (operations_table(operations_address(plan.names)), pauses_table(pauses_address(plan.names)))
+    """Yield what notes operations and pauses and keeps what is discarded; before it the tables, if they are missing.
+
+    Who only looks sees the first two.
+    """
+    names = plan.names
+    tables = [operations_table(operations_address(names)), pauses_table(pauses_address(names))]
+    if not only_looks:  # it has whole messages
+        tables.append(discarded_table(discarded_address(names)))
     for table in tables:
         yield from table.create()
     yield from guard([table.address for table in tables])

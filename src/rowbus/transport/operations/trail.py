@@ -57,13 +57,13 @@ def begin(session: Session, addresses: Addresses, identity: str, act: Act) -> Op
 
 @contextmanager
 def noted(
-    session: Session, addresses: Addresses, act: Act, *, warn: Callable[[str], None]
+    session: Session, addresses: Addresses, act: Act, *, warn: Callable[[str], None], identity: str = ""
 ) -> Generator[Note]:
     """Note what a command does; the person is who runs it, with the role of its session.
 
     Give `act` without a person. A database that keeps no trail has none; `warn` hears why nothing can be noted.
     """
-    identity = secrets.token_hex(8)
+    identity = identity or secrets.token_hex(8)
     table = _begun(session, addresses, identity, act, warn)
 
     def note(done: int, stayed: int = 0) -> None:

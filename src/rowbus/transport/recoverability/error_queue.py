@@ -22,6 +22,7 @@ from rowbus.settings import AllowedDestinations
 from rowbus.transport.queues.destination_rule import ANY_QUEUE, Standing, destination_rule, find_standing
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.recoverability import failed_message
+from rowbus.transport.recoverability.attempts import attempts_header, failed_before
 from rowbus.transport.recoverability.table import BEFORE_ALL, error_queue_table
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.destination_rule import DestinationRule
     from rowbus.transport.queues.table import MovedMessage
     from rowbus.transport.recoverability.failed_message import FailedMessage, Selection
+    from rowbus.transport.recoverability.table import Keep
 
 PAGE = 100  # messages looked at, and moved, by one statement
 
@@ -60,10 +62,17 @@ class Result(NamedTuple):
 class ErrorQueue:
     """One error queue, seen through a session."""
 
-    def __init__(self, session: Session, address: QueueAddress) -> None:
-        """Look at a queue. No I/O."""
+    def __init__(
+        self, session: Session, address: QueueAddress, *, person: str = "", keep: Keep | None = None
+    ) -> None:
+        """Look at a queue. No I/O.
+
+        What is sent back tells that `person` did it, if that is said; what is discarded goes to `keep`, if that is.
+        """
         self._session = session
         self._address = address
+        self._person = person
+        self._keep = keep
         self._table = error_queue_table(address)
         self.acknowledgements = 0
         """How many acknowledgements for ServiceControl the last look has passed over so far."""
@@ -92,7 +101,9 @@ class ErrorQueue:
         them, each with its reason. Bodies do not leave the database. Raises QueueNotFoundError (the error queue is
         missing), InvalidAddressError, StorageError; then nothing has been moved.
         """
-        moving = _Moving(self._session, self._address, to, destination_rule(allowed, self._address))
+        moving = _Moving(
+            self._session, self._address, to, destination_rule(allowed, self._address), self._person
+        )
         with self._session.transaction():
             for page in self._pages(selection):
                 moving.move(page)
@@ -108,15 +119,22 @@ class ErrorQueue:
         with self._session.transaction():
             for page in self._pages(selection):
                 of_ours = [failed.row_id for failed in page if not failed.retry_id]
-                count += self._session.run(self._table.discard(of_ours)) if of_ours else 0
+                count += self._delete(of_ours)
                 retried += sum(self._end(failed, resolve=resolve) for failed in page if failed.retry_id)
                 asked += len(page)
         moved = count + retried
         return Result(Counter({self._address: moved}), +Counter({IN_HAND: asked - moved}), retried)
 
+    def _delete(self, row_ids: list[str]) -> int:
+        if not row_ids:
+            return 0
+        if self._keep is None:
+            return self._session.run(self._table.discard(row_ids))
+        return self._session.run(self._keep.take(self._address, row_ids))
+
     def _end(self, failed: FailedMessage, *, resolve: bool) -> int:
         """Delete a message that ServiceControl had sent back, and tell it so if it is to be told."""
-        found = self._session.run(self._table.discard([failed.row_id]))
+        found = self._delete([failed.row_id])
         if found and resolve:
             told = failed_message.acknowledgement(failed.retry_id, new_message_id(), datetime.now(UTC))
             self._session.run(queue_table(self._address).send(told, notify=True))
@@ -133,7 +151,9 @@ class ErrorQueue:
 
         One transaction; within the caller's, a savepoint.
         """
-        moving = _Moving(self._session, self._address, to, destination_rule(allowed, self._address))
+        moving = _Moving(
+            self._session, self._address, to, destination_rule(allowed, self._address), self._person
+        )
         with self._session.transaction():
             moving.move([failed for failed in messages if not failed.is_acknowledgement])
         return moving.result
@@ -141,7 +161,7 @@ class ErrorQueue:
     def discard_some(self, messages: Sequence[FailedMessage]) -> Result:
         """As `discard`, for messages that were found before."""
         row_ids = [failed.row_id for failed in messages if not failed.is_acknowledgement]
-        count = self._session.run(self._table.discard(row_ids)) if row_ids else 0
+        count = self._delete(row_ids)
         return Result(+Counter({self._address: count}), +Counter({IN_HAND: len(row_ids) - count}))
 
     def retry_edited(
@@ -158,7 +178,9 @@ class ErrorQueue:
         was made of. What keeps a message from being sent back keeps this one, too. Raises as `retry`, and
         InvalidHeaderError.
         """
-        moving = _Moving(self._session, self._address, None, destination_rule(allowed, self._address))
+        moving = _Moving(
+            self._session, self._address, None, destination_rule(allowed, self._address), self._person
+        )
         with self._session.transaction():
             moving.replace(failed, body, own)
         return moving.result
@@ -190,11 +212,17 @@ class _Moving:
     """One retry: where each message goes, and what came of it."""
 
     def __init__(
-        self, session: Session, error_queue: QueueAddress, to: QueueAddress | None, rule: DestinationRule
+        self,
+        session: Session,
+        error_queue: QueueAddress,
+        to: QueueAddress | None,
+        rule: DestinationRule,
+        person: str,
     ) -> None:
         self._session = session
         self._error_queue = error_queue
         self._to = to
+        self._person = person
         self._rule = ANY_QUEUE if to is not None else rule
         self._table = error_queue_table(error_queue)
         self._moves = queue_table(error_queue)
@@ -223,7 +251,8 @@ class _Moving:
         if destination is None or not found or not self._session.run(self._table.discard([failed.row_id])):
             self._stay(IN_HAND)
             return
-        headers = failed_message.edited_headers(decode_headers(found[0].headers), own)
+        before = decode_headers(found[0].headers)
+        headers = failed_message.edited_headers(before, own) | _told(before, self._person)
         self._session.run(queue_table(destination).send(OutgoingMessage(headers, body), notify=True))
         self.result.moved[destination] += 1
 
@@ -259,7 +288,7 @@ class _Moving:
     def _move_to(self, destination: QueueAddress, row_ids: list[str]) -> None:
         """Move messages together, or each by itself when the queue refuses them: what cannot go, stays."""
         found = self._session.run(self._table.headers(row_ids))
-        messages = [message._replace(headers=_retried(message.headers)) for message in found]
+        messages = [message._replace(headers=_retried(message.headers, self._person)) for message in found]
         moved, refused = self._try_to_move(destination, messages), 0
         if moved is None:
             each = [self._move_one(destination, message) for message in messages]
@@ -300,9 +329,18 @@ def _raise_outage(error: RowbusError) -> None:
         raise error
 
 
-def _retried(headers: str) -> str:
-    """Return the header text of a message as it was before it failed."""
-    return encode_copied_headers(failed_message.retried_headers(decode_headers(headers)))
+def _retried(headers: str, person: str) -> str:
+    """Return the header text of a message as it was before it failed; it tells who sent it back, if that is known."""
+    before = decode_headers(headers)
+    return encode_copied_headers(failed_message.retried_headers(before) | _told(before, person))
+
+
+def _told(headers: Mapping[str, str | None], person: str) -> dict[str, str | None]:
+    """Return what a message that is sent back tells of its failure."""
+    if not person:
+        return {}
+    then = f"sent back by {person} at {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return attempts_header(headers, failed_before(headers, then))
 
 
 def _first_line(error: BaseException) -> str:

@@ -47,6 +47,14 @@ class ErrorQueueTable(Protocol):
         raise NotImplementedError
 
 
+class Keep(Protocol):
+    """A place for what is discarded."""
+
+    def take(self, queue: QueueAddress, row_ids: Sequence[str]) -> Statement[int]:
+        """Move rows of a queue there, and say how many; passes over those that are gone or in flight."""
+        raise NotImplementedError
+
+
 def error_queue_table(address: QueueAddress) -> ErrorQueueTable:
     """Return the statements on an error queue, for those who put its messages back. No I/O."""
     table: ErrorQueueTable = bound_table("rowbus.transport.recoverability", "ErrorQueueTable", address)

@@ -7,6 +7,7 @@ heard.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from anyio.to_thread import run_sync
@@ -18,7 +19,7 @@ from rowbus.transport.recoverability.failures.index import holding
 from rowbus.web.failed.asked import FIELDS, Asked, allowed, asked
 from rowbus.web.failed.indexes import indexes
 from rowbus.web.history import latest
-from rowbus.web.operations import Note, State, begin, note
+from rowbus.web.operations import Note, State, begin, note, start_to_keep
 from rowbus.web.pages import Question
 from rowbus.web.showing import plural
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rowbus.database.sessions import Session
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.operations.discarded.table import Keep
     from rowbus.transport.operations.table import OperationsTable
     from rowbus.transport.recoverability.failed_message import FailedMessage
     from rowbus.transport.recoverability.failures.index import FailureIndex
@@ -117,11 +120,10 @@ async def ask_to_discard(visit: Visit) -> Question:
     found = await meant(visit)
     return Question(
         title=f"Discard {_how_many(found)}?",
-        text=f"They are deleted from {found.wanted.queue} for good, and cannot be brought back.",
-        button="Discard for good",
+        text=f"They leave {found.wanted.queue}. For a week, the page of this operation brings them back.",
+        button="Discard",
         subject=found.subject,
         details=(*await _others(visit, found), *_kinds(found.failures), *_notes(found)),
-        grave=True,
         back=back(visit, found.wanted),
     )
 
@@ -182,23 +184,25 @@ def _told(lines: Iterable[str]) -> list[str]:
 async def retry(visit: Visit, operation: Operation) -> str:
     """Send messages back, batch by batch."""
     return await _carry_out(
-        visit, operation, lambda errors, messages: errors.retry_some(messages), "sent back"
+        visit, operation, lambda errors, messages: errors.retry_some(messages), "sent back", keep=None
     )
 
 
 async def discard(visit: Visit, operation: Operation) -> str:
-    """Delete messages, batch by batch."""
+    """Discard messages, batch by batch."""
+    keep = await visit.write(start_to_keep, visit.site.addresses, operation)
     return await _carry_out(
-        visit, operation, lambda errors, messages: errors.discard_some(messages), "discarded"
+        visit, operation, lambda errors, messages: errors.discard_some(messages), "discarded", keep=keep
     )
 
 
-async def _carry_out(visit: Visit, operation: Operation, act: Act, verb: str) -> str:
+async def _carry_out(visit: Visit, operation: Operation, act: Act, verb: str, *, keep: Keep | None) -> str:
     found = await meant(visit)
     operation.advance(0, total=len(found.failures))
     table = await visit.write(
         begin, visit.site.addresses, operation, Note(str(found.wanted.queue), operation.total)
     )
+    errors = partial(ErrorQueue, person=operation.who, keep=keep)
     total = Result(Counter(), Counter())
     state, text = State.FAILED, "it failed"
     try:
@@ -206,7 +210,8 @@ async def _carry_out(visit: Visit, operation: Operation, act: Act, verb: str) ->
             if operation.stopping:
                 break
             batch = found.failures[start : start + BATCH]
-            result = await visit.write(_act, table, operation, found, batch, act, visit.site.settings.mask)
+            paths = visit.site.settings.mask
+            result = await visit.write(_act, table, operation, found, batch, act, errors, paths)
             total.moved.update(result.moved)
             total.stayed.update(result.stayed)
             moved = result.moved.total()
@@ -225,6 +230,7 @@ def _act(  # noqa: PLR0917 - called through a thread
     found: FormSelection,
     batch: list[Failure],
     act: Act,
+    errors: Callable[[Session, QueueAddress], ErrorQueue],
     paths: Sequence[str],
 ) -> Result:
     refuse_strangers(session, found.wanted.queue)
@@ -233,9 +239,7 @@ def _act(  # noqa: PLR0917 - called through a thread
     with session.transaction():
         messages = [failure.failed for failure in failures]
         result = (
-            act(ErrorQueue(session, found.wanted.queue), messages)
-            if messages
-            else Result(Counter(), Counter())
+            act(errors(session, found.wanted.queue), messages) if messages else Result(Counter(), Counter())
         )
         note(session, table, operation, result.moved.total(), result.stayed.total())
     return result

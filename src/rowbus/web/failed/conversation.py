@@ -20,7 +20,7 @@ from rowbus.transport.recoverability.failures.table import Copy, failures_table
 from rowbus.transport.recoverability.table import error_queue_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from rowbus.database.sessions import Session
@@ -120,8 +120,6 @@ TRACES: Final = (
     ("Traceback, as Python prints it", Header.EXCEPTION_TRACEBACK),
 )
 LONGEST_NAME: Final = 200
-MOST_DATA: Final = 100  # of what handlers noted with an exception; all of it is among the headers
-LONGEST_DATA: Final = 2_000
 ELSEWHERE: Final = "(unknown)"
 
 
@@ -149,26 +147,15 @@ class Step(NamedTuple):
     related_to: str = ""
 
 
-def attempts(headers: Mapping[str, str | None]) -> list[Event]:
-    """Return what headers tell of a message's way into the error queue, in order."""
+def origin(headers: Mapping[str, str | None]) -> list[Event]:
+    """Return what headers tell of where a message came from, in order."""
     sender, machine = headers.get(Header.ORIGINATING_ENDPOINT), headers.get(Header.ORIGINATING_MACHINE)
     events = [Event(time(headers, Header.TIME_SENT), f"sent by {_place(sender, machine)}")]
     if edited := headers.get(Header.EDIT_OF):
         events.append(Event(None, f"made by editing the failed message {edited}"))
     if retried := headers.get(Header.RETRY_UNIQUE_MESSAGE_ID):
         events.append(Event(None, f"sent back by ServiceControl as {retried}"))
-    if count := headers.get(Header.RETRIES):
-        events.append(Event(time(headers, Header.RETRIES_TIMESTAMP), f"retried after a delay, {count} times"))
-    events += islice(_data(headers), MOST_DATA)
-    processor, host = headers.get(Header.PROCESSING_ENDPOINT), headers.get(Header.PROCESSING_MACHINE)
-    failed = Event(time(headers, Header.TIME_OF_FAILURE), f"given up on by {_place(processor, host)}")
-    return [*events, failed]
-
-
-def _data(headers: Mapping[str, str | None]) -> Iterator[Event]:
-    for name, value in headers.items():
-        if name.startswith(Header.EXCEPTION_DATA_PREFIX) and name != Header.EXCEPTION_TRACEBACK and value:
-            yield Event(None, f"{name.removeprefix(Header.EXCEPTION_DATA_PREFIX)}: {value}"[:LONGEST_DATA])
+    return events
 
 
 def step(headers_text: str, *, row_id: str = "", is_this: bool = False) -> Step | None:

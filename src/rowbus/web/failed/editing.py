@@ -91,7 +91,8 @@ def _send(
     refuse_strangers(session, queue)
     table = begin(session, visit.site.addresses, operation, Note(str(queue), 1))
     with session.transaction():
-        result = ErrorQueue(session, queue).retry_edited(message.failed, _edited(visit, message), _own(visit))
+        errors = ErrorQueue(session, queue, person=operation.who)
+        result = errors.retry_edited(message.failed, _edited(visit, message), _own(visit))
         note(session, table, operation, result.moved.total(), result.stayed.total())
         state = State.DONE if result.moved else State.FAILED
         session.run(table.end(operation.id, state.value, _told(result)))

@@ -12,21 +12,24 @@ from rowbus.errors import ConfigurationError, InvalidAddressError, MalformedHead
 from rowbus.messages.addresses import address_of
 from rowbus.messages.headers import decode_headers
 from rowbus.transport.queues.catalog.looking import looking
+from rowbus.transport.recoverability.attempts import failed_before, past_attempts
 from rowbus.transport.recoverability.failed_message import FailedMessage, is_own, read
 from rowbus.transport.recoverability.table import error_queue_table
 from rowbus.web.failed.asked import asked
 from rowbus.web.failed.bodies import Body, shown
-from rowbus.web.failed.conversation import TRACES, Conversation, attempts, conversation
+from rowbus.web.failed.conversation import TRACES, Conversation, conversation, origin
 from rowbus.web.failed.indexes import indexes
+from rowbus.web.showing import LONGEST_LINES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from starlette.responses import Response
 
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import PeekedMessage
+    from rowbus.transport.recoverability.attempts import PastAttempt
     from rowbus.transport.recoverability.failures.index import FailureIndex
     from rowbus.web.visit import Visit
 
@@ -34,7 +37,37 @@ AUDIT: Final = "audit"
 GONE: Final = (
     "This message is no longer in the error queue: it was sent back or discarded, or the address is wrong."
 )
+_CALL: Final = re.compile(r'^  File "', re.MULTILINE)
+_LIBRARIES: Final = r"(?:site-packages|src)/(?:rowbus/(?!demo/)|(?:anyio|psycopg|psycopg_pool)/)"
+_CARRIERS: Final = r"python3\.\d+/(?:asyncio|concurrent|threading)"
+_OUR_CALLS: Final = re.compile(
+    rf'(?:^  File "[^"\n]{{0,500}}/(?:{_LIBRARIES}|{_CARRIERS})[^"\n]{{0,500}}",.*\n(?: {{4}}.*\n)*)+',
+    re.MULTILINE,
+)
 _ROW: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class Calls(NamedTuple):
+    """Lines of a traceback; those of calls of ours, or of the libraries under us, are folded: `hidden` counts them."""
+
+    text: str
+    hidden: int = 0
+
+
+def folded(trace: str) -> Iterator[Calls]:
+    """Give a traceback as Python prints it in parts: the user's calls, and ours, folded."""
+    at = 0
+    for ours in _OUR_CALLS.finditer(trace[:LONGEST_LINES]):
+        if before := trace[at : ours.start()]:
+            yield Calls(before)
+        yield Calls(ours[0], len(_CALL.findall(ours[0])))
+        at = ours.end()
+    yield Calls(trace[at:])
+
+
+def attempts(headers: Mapping[str, str | None]) -> list[PastAttempt]:
+    """Return all attempts that headers tell of, the first one first; the last has the story that they hold."""
+    return [*past_attempts(headers), failed_before(headers, "given up on")]
 
 
 class Message(NamedTuple):
@@ -51,10 +84,10 @@ class Message(NamedTuple):
         return {name: value or "" for name, value in (self.headers or {}).items() if is_own(name)}
 
     @property
-    def traces(self) -> list[tuple[str, str]]:
-        """What the exception's headers have of where it was raised: a title and a text each."""
+    def traces(self) -> list[tuple[str, list[Calls]]]:
+        """What the exception's headers have of where it was raised: a title each, and the calls."""
         headers = self.headers or {}
-        return [(title, text) for title, name in TRACES if (text := headers.get(name))]
+        return [(title, list(folded(text))) for title, name in TRACES if (text := headers.get(name))]
 
     @property
     def rest(self) -> list[tuple[str, str | None]]:
@@ -79,6 +112,7 @@ async def show(visit: Visit) -> Response:
         queue=queue,
         query={"queue": visit.query.get("queue", "")},
         message=message,
+        origin=origin(message.headers or {}),
         attempts=attempts(message.headers or {}),
         conversation=told,
         kind=_group(index, message.failed),
