@@ -157,8 +157,7 @@ class EndpointSettings:
     its own. Defaults to False."""
 
     time_limit: timedelta | None = None
-    """How long a call of a handler may take that has no limit of its own; None for any time. An `async def` is cancelled
-    then, a `def`'s thread left to itself; the failure counts. Defaults to None."""
+    """How long a handler may take that has no limit of its own; then it is ended and fails. None: no limit."""
 
     long_concurrency: int = 100
     """How many handlers that take long (`handler(long=True)`) a process runs at a time. Defaults to 100."""

@@ -76,9 +76,9 @@ LOG = (
     do $$ begin
         perform pgq.create_queue('orders');
         perform pgq.register_consumer('orders', 'books');
-        perform pgq.insert_event('orders', 'order', '{}');
     end $$
     """,
+    "select pgq.insert_event('orders', 'order', '{}')",
     "select pgq.force_tick('orders')",
     "select pgq.ticker('orders')",
     """

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from rowbus.cli.target import Runnable
     from rowbus.database.sessions import Database as Location
     from rowbus.running.telemetry.listener import Address
+    from rowbus.settings import EndpointSettings
 
 logger = logging.getLogger("rowbus.cli")
 
@@ -70,6 +71,11 @@ Drain = Annotated[
     ),
 ]
 
+Reload = Annotated[
+    bool,
+    typer.Option("--reload", help="Start again when a .py file in this folder changes, for development."),
+]
+
 
 def run(  # noqa: PLR0913 - options, each by keyword
     target: Target,
@@ -79,10 +85,7 @@ def run(  # noqa: PLR0913 - options, each by keyword
     concurrency: Concurrency = None,
     batch_size: BatchSize = None,
     drain: Drain = None,
-    reload: Annotated[
-        bool,
-        typer.Option("--reload", help="Start again when a .py file in this folder changes, for development."),
-    ] = False,
+    reload: Reload = False,
     metrics: Metrics = None,
     log_format: LogLines = LogFormat.TEXT,
     embedded: Embedded = False,
@@ -115,26 +118,31 @@ def run(  # noqa: PLR0913 - options, each by keyword
     endpoint.require_handlers()
     endpoint.database = database or endpoint.database
     require_consent(endpoint.database, given=embedded)
-    settings = endpoint.settings
+    settings = _as_asked(
+        endpoint.settings, no_install=no_install, concurrency=concurrency, batch_size=batch_size
+    )
     endpoint.settings = replace(
         settings,
-        install=settings.install and not no_install and not worker,
+        install=settings.install and not worker,
         purge_on_startup=settings.purge_on_startup and not worker,
+    )
+    if workers == 1:
+        raise typer.Exit(0 if _serve(endpoint, metrics, drain) else 1)
+    command = _worker_command(endpoint, target, log_format, verbose=verbose)
+    clean = _supervise(endpoint, command, workers, listening_on(metrics), drain)
+    raise typer.Exit(0 if clean else 1)
+
+
+def _as_asked(
+    settings: EndpointSettings, *, no_install: bool, concurrency: int | None, batch_size: str | None
+) -> EndpointSettings:
+    """Return an endpoint's settings as the options change them."""
+    return replace(
+        settings,
+        install=settings.install and not no_install,
         concurrency=concurrency or settings.concurrency,
         batch_size=settings.batch_size if batch_size is None else _batch_size(batch_size),
     )
-    clean = (
-        _serve(endpoint, metrics, drain)
-        if workers == 1
-        else _supervise(
-            endpoint,
-            _worker_command(endpoint, target, log_format, verbose=verbose),
-            workers,
-            listening_on(metrics),
-            drain,
-        )
-    )
-    raise typer.Exit(0 if clean else 1)
 
 
 def _batch_size(text: str) -> int | Literal["auto"]:

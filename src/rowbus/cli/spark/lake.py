@@ -131,22 +131,18 @@ def lake(  # noqa: PLR0913 - an argument for each option
         "read_dsn": read_database,
     }
     from rowbus.spark.lake.tables.writer import TablesSettings
-    from rowbus.spark.pipelines.lake_tables import ask, check_tables
-    from rowbus.spark.pipelines.lake_tables import lake as follow_tables
+    from rowbus.spark.pipelines import lake_tables
 
-    place = (str(asked["to"]), log, tuple(asked["tables"]), asked["dsn"])
-    settings = TablesSettings(*place, asked["format"], history)
-    check_tables(settings, consumer)  # Spark takes its time
-    if resync and (again := ask(settings, consumer, resync)):
+    place, format_name = (str(to.absolute()), log, (*asked["tables"],), asked["dsn"]), asked["format"]
+    settings = TablesSettings(*place, format_name, history)
+    lake_tables.check_tables(settings, consumer)  # Spark takes its time
+    if resync and (again := lake_tables.ask(settings, consumer, resync)):
         _show_asked(again, consumer, as_json=as_json)
         return
     spark = start_spark("lake", cores=cores, memory=memory, metrics=metrics)
     with running(f"Following {log}") as shown:
-        done = follow_tables(spark, log, **asked, **shown._asdict())
-    if as_json:
-        show_json(asdict(done))
-    else:
-        _show(done)
+        done = lake_tables.lake(spark, log, **asked, **shown._asdict())
+    show_json(asdict(done)) if as_json else _show(done)
 
 
 def compare(

@@ -102,24 +102,18 @@ def replicate(  # noqa: PLR0913 - an argument for each option
         "read_dsn": read_database,
     }
     from rowbus.spark.pipelines.replica import ReplicaPlan, check_tables, copy_beside
+    from rowbus.spark.pipelines.replication import replicate as replicate_tables
 
     plan = ReplicaPlan(log, consumer, consumer, asked["schema"], tables, resync=resync or ())
     with (source := open_log_database(database)).session() as session:  # Spark takes its time
         check_tables(session, plan)
-    copied = copy_beside(source, open_log_database(target or database), plan, tell)
-    if copied is not None:
-        if as_json:
-            show_json({"copied": copied})
+    if (copied := copy_beside(source, open_log_database(target or database), plan, tell)) is not None:
+        show_json({"copied": copied}) if as_json else None
         return
     spark = start_spark("replicate", cores=cores, memory=memory, metrics=metrics)
-    from rowbus.spark.pipelines.replication import replicate as replicate_tables
-
     with running(f"Replicating {log}") as shown:
         done = replicate_tables(spark, log, **asked, **shown._asdict())
-    if as_json:
-        show_json(asdict(done))
-    else:
-        _show(done)
+    show_json(asdict(done)) if as_json else _show(done)
 
 
 def _show(done: ReplicaReport) -> None:

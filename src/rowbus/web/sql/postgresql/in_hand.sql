@@ -19,10 +19,10 @@ from (
 ) as message
 inner join pg_locks as holder
     on
-        holder.locktype = 'transactionid'
+        message.taker = holder.transactionid
+        and holder.locktype = 'transactionid'
         and holder.granted
         and holder.mode = 'ExclusiveLock'
-        and holder.transactionid = message.taker
 left join pg_stat_activity as session on holder.pid = session.pid
 order by session.xact_start
 limit :'most'::integer

@@ -4,12 +4,16 @@
 select
     told.cs_time as told_at,
     told.cs_event as event_id,
-    concat(told.cs_change -> 'before' -> 'table' ->> 0, '.', told.cs_change -> 'before' -> 'table' ->> 1) as table_name,
+    concat(
+        told.cs_change -> 'before' -> 'table' ->> 0, '.', told.cs_change -> 'before' -> 'table' ->> 1
+    ) as table_name,
     told.cs_change as change
 from (
     select
         shape.*,
-        lag(shape.cs_change) over (partition by shape.cs_table, shape.cs_trigger order by shape.cs_id) as earlier
+        lag(shape.cs_change) over (
+            partition by shape.cs_table, shape.cs_trigger order by shape.cs_id
+        ) as earlier
     from pgq.capture_shape as shape
     where shape.cs_queue = :'log'::text
 ) as told

@@ -15,4 +15,5 @@ create table if not exists pgq.capture_shape (
     cs_change jsonb,
     constraint capture_shape_pkey primary key (cs_id)
 );
-create index if not exists capture_shape_table_idx on pgq.capture_shape (cs_table, cs_queue, cs_trigger, cs_id);
+create index if not exists capture_shape_table_idx
+on pgq.capture_shape (cs_table, cs_queue, cs_trigger, cs_id);
