@@ -34,7 +34,8 @@ def _fits(given: object, name: str) -> bool:
     """Say whether a value is of a type of this name, or the text that it names."""
     if name.startswith("Literal["):
         return name == f"Literal[{given!r}]"
-    return isinstance(given, _PLAIN.get(name, object))
+    kind = _PLAIN.get(name)
+    return kind is None or isinstance(given, kind)
 
 
 def _meant(name: str, types: list[str], given: object) -> str:

@@ -201,9 +201,10 @@ def _noting(plan: Plan, role: str, *, only_looks: bool) -> Iterator[Statement[No
     Who only looks sees the first two.
     """
     names = plan.names
-    tables = [operations_table(operations_address(names)), pauses_table(pauses_address(names))]
-    if not only_looks:  # it has whole messages
-        tables.append(discarded_table(discarded_address(names)))
+    looked_at = (operations_table(operations_address(names)), pauses_table(pauses_address(names)))
+    tables = (
+        looked_at if only_looks else (*looked_at, discarded_table(discarded_address(names)))
+    )  # whole messages
     for table in tables:
         yield from table.create()
     yield from guard([table.address for table in tables])

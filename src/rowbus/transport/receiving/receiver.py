@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rowbus.errors import (
     ConnectionLostError,
@@ -100,7 +100,8 @@ class Receiver(Service):
         self.concurrency = settings.effective_concurrency
         self.transaction_mode = settings.effective_transaction_mode
         # Without a transaction a batch could not be put back: one failed send would lose the others' sends.
-        self._batch_size = 1 if self.transaction_mode is TransactionMode.NONE else settings.batch_size
+        is_single = self.transaction_mode is TransactionMode.NONE
+        self._batch_size: int | Literal["auto"] = 1 if is_single else settings.batch_size
         self._look_again = asyncio.Event()  # ends a pause
         self.dispatcher = dispatcher
         self.book = Book(time.monotonic)

@@ -71,7 +71,7 @@ def check_backoff(backoff: Backoff) -> None:
     """Raise ConfigurationError for what is no function of a number, or returns no delay for a first retry."""
     check_function(backoff, "The back-off", "retry")
     first: object = backoff(1)
-    if not isinstance(first, timedelta) or first < timedelta():
+    if not isinstance(first, timedelta) or first < timedelta():  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
         raise ConfigurationError(
             f"The back-off {backoff!r} returns {first!r} for a first retry; it must return a timedelta of at least 0."
         )
