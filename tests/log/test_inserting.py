@@ -51,6 +51,21 @@ def insert(connection: Connection, count: int = 1) -> Any:  # noqa: ANN401 - an 
     return [value(connection, "select pgq.insert_event('q', 't', 'd')") for _ in range(count)][-1]
 
 
+def test_what_the_transaction_appends_that_creates_its_log_reaches_consumers(
+    pgq: Connection,
+) -> None:
+    with psycopg.connect(pgq.info.dsn) as creating:
+        value(creating, "select txid_current()")
+        value(pgq, "select txid_current()")  # a younger transaction ends before
+        value(creating, "select pgq.create_queue('made')")
+        value(creating, "select pgq.register_consumer('made', 'c')")
+        value(creating, "select pgq.insert_event('made', 't', 'd')")
+    value(pgq, "select pgq.force_tick('made')")
+    value(pgq, "select pgq.ticker('made')")
+    batch = value(pgq, "select pgq.next_batch('made', 'c')")
+    assert pgq.execute("select ev_data from pgq.get_batch_events(%s)", [batch]).fetchall() == [("d",)]
+
+
 # ---------------------------------------------------------------------------------------------------------- one event
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from rowbus.errors import (
     ConfigurationError,
@@ -255,8 +255,9 @@ class Recoverability:
         return (attempt.retries or self._retries).decide(attempt)
 
 
-def _check_exceptions(name: str, given: Any) -> None:  # noqa: ANN401 - what users give
-    if type(given) is not tuple or not all(isinstance(each, type) for each in given):
+def _check_exceptions(name: str, given: object) -> None:
+    kinds = cast("tuple[object, ...]", given) if isinstance(given, tuple) else (None,)
+    if not all(isinstance(each, type) for each in kinds):
         raise ConfigurationError(f"{name} is {given!r}; give a tuple of exception classes.")
 
 
