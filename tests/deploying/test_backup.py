@@ -77,7 +77,7 @@ async def test_a_restored_database_is_gone_on_with(log_database: str, restored: 
         busy.rollback()
     await asyncio.to_thread(run, "pg_restore", "--exit-on-error", f"--dbname={restored}", dump)
 
-    async with running(sales, database=restored) as bus:
+    async with running(sales, database=restored, leftovers=True) as bus:
         await bus.drain()
     assert sorted(seen) == ["delayed", "waiting"]
     with psycopg.connect(restored, autocommit=True) as connection:

@@ -274,7 +274,7 @@ def test_a_control_message_that_acknowledges_nothing_is_a_failure_like_others(er
 # ------------------------------------------------------------------------------------------------------------- retry
 
 
-def test_a_retried_message_is_back_where_it_failed_without_the_story_of_its_failure(
+def test_a_retried_message_is_back_where_it_failed_with_no_more_of_its_failure_than_its_attempts(
     errors: ErrorQueue,
 ) -> None:
     errors.add("1", body=b'{"order": 1}', Shop="Kraków")
@@ -286,6 +286,8 @@ def test_a_retried_message_is_back_where_it_failed_without_the_story_of_its_fail
     assert errors.ids(ERROR) == ["2"]
     ((headers, body),) = errors.rows(SALES)
     assert body == b'{"order": 1}'
+    (attempt,) = json.loads(headers.pop(Header.ATTEMPTS) or "")
+    assert attempt["then"].startswith("sent back by ")
     assert headers == {
         Header.MESSAGE_ID: "1",
         Header.ENCLOSED_MESSAGE_TYPES: "Shop.PlaceOrder",
