@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import threading
 from typing import Any
 
@@ -10,6 +11,10 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from rowbus.database.postgresql.connection import Session
+from rowbus.log import catalog as log_catalog
+from rowbus.log.diagnosis import CaptureFault, diagnose_captures
+from rowbus.transport.queues.diagnosis import Level
 from tests.fixtures.every import every
 from tests.log.trigger_cases import READ, prepare
 
@@ -488,3 +493,31 @@ def test_sessions_that_write_while_code_is_made_notice_nothing(captured: psycopg
 
     assert failures == []
     assert len(events(captured)) == 300
+
+
+def test_what_hides_captured_rows_or_changes_their_text_is_found(captured: psycopg.Connection) -> None:
+    owner, viewer = f"owner_{secrets.token_hex(4)}", f"viewer_{secrets.token_hex(4)}"
+    session = Session(captured)
+    captured.execute(f"create role {owner}; create role {viewer}".encode())
+    captured.execute("select pgq.capture_table('orders', 'q', 'json', array['as-pgq'])")
+    try:
+        captured.execute(
+            f"""
+            grant pgq_reader to {viewer};
+            alter role {owner} in database {captured.info.dbname} set datestyle to 'German';
+            alter database {captured.info.dbname} set extra_float_digits to 1;
+            """.encode()
+        )
+        assert session.run(log_catalog.capture_faults()) == [
+            CaptureFault("q", "orders", is_hidden=False, settings=[f"role {owner} has DateStyle=German"])
+        ]
+        captured.execute("select pgq.capture_table('orders', 'q', 'json', array['exact'])")
+        assert session.run(log_catalog.capture_faults()) == []
+        captured.execute(f"alter table orders enable row level security; set role {viewer}".encode())
+        (hidden,) = session.run(log_catalog.capture_faults())
+    finally:
+        captured.execute("reset role")
+        for role in (owner, viewer):
+            captured.execute(f"drop owned by {role}; drop role {role}".encode())
+    assert hidden == CaptureFault("q", "orders", is_hidden=True, settings=[])
+    assert [finding.level for finding in diagnose_captures([hidden])] == [Level.WARN]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.database.statements import Statement, scalar
-from rowbus.log.diagnosis import ConsumerState, LogState
+from rowbus.log.diagnosis import CaptureFault, ConsumerState, LogState
 from rowbus.log.queries import log_query
 
 if TYPE_CHECKING:
@@ -129,6 +129,11 @@ def captures(log: str | None = None) -> Statement[list[Capture]]:
     return _statement("capture/captures", "Failed to look for captured tables", _captures, log)
 
 
+def capture_faults(log: str | None = None) -> Statement[list[CaptureFault]]:
+    """Look for what hides rows of captured tables from this role, or changes what is written of them."""
+    return _statement("diagnosis/capture_faults", "Failed to look at captured tables", _capture_faults, log)
+
+
 def shape_changes(log: str) -> Statement[list[ShapeChange]]:
     """List the changes of shape of the tables captured into a log, as far back as they were told; the oldest first."""
     failing = f'Failed to read the changes of shape of log "{log}"'
@@ -178,3 +183,7 @@ def _captures(rows: Rows, _count: int) -> list[Capture]:
 
 def _shape_changes(rows: Rows, _count: int) -> list[ShapeChange]:
     return [ShapeChange._make(row) for row in rows]
+
+
+def _capture_faults(rows: Rows, _count: int) -> list[CaptureFault]:
+    return [CaptureFault._make(row) for row in rows]

@@ -102,6 +102,34 @@ class LogSchema(NamedTuple):
     """Whether only one user of the machine can connect to the server."""
 
 
+class CaptureFault(NamedTuple):
+    """A captured table of which this role sees not all, or sessions with such settings write another text."""
+
+    log: str
+    table: str
+    is_hidden: bool
+    settings: list[str]
+
+
+def diagnose_captures(faults: Iterable[CaptureFault]) -> Iterator[Finding]:
+    """Judge captured tables that are hidden, and triggers whose text depends on settings that somebody has."""
+    for fault in faults:
+        if fault.is_hidden:
+            yield Finding(
+                Level.WARN,
+                _subject(fault.log),
+                f"row security hides rows of {fault.table} from this role, and a copy would lack them",
+                "copy and compare it as its owner, or as a role with BYPASSRLS",
+            )
+        if fault.settings:
+            yield Finding(
+                Level.WARN,
+                _subject(fault.log),
+                f"what {fault.table} writes depends on settings, and {', '.join(fault.settings)}",
+                f"`rowbus log capture {fault.table} --log {fault.log}` makes its trigger exact",
+            )
+
+
 def diagnose_strangers(strangers: Iterable[object]) -> Iterator[Finding]:
     """Judge the schema's objects that belong to untrusted roles."""
     for stranger in strangers:

@@ -13,7 +13,13 @@ from rowbus.database.ownership import suspicious
 from rowbus.database.steps import run_steps_now
 from rowbus.errors import QueueNotFoundError
 from rowbus.log import catalog as log_catalog
-from rowbus.log.diagnosis import LogSchema, diagnose_logs, diagnose_schema, diagnose_strangers
+from rowbus.log.diagnosis import (
+    LogSchema,
+    diagnose_captures,
+    diagnose_logs,
+    diagnose_schema,
+    diagnose_strangers,
+)
 from rowbus.log.schema import table as log_schema
 from rowbus.log.ticker import ticks
 from rowbus.transport.delayed.diagnosis import MOST_LOOKED_AT, diagnose_delayed, diagnose_shifts, shifts_of
@@ -169,3 +175,4 @@ def examine_logs(session: Session) -> Iterator[Finding]:
         if logs:
             yield from diagnose_schema(schema)
         yield from diagnose_logs(logs, session.run(log_catalog.consumer_states()))
+        yield from diagnose_captures(session.run(log_catalog.capture_faults()))
