@@ -7,7 +7,6 @@ the original, so the message is in exactly one place.
 from __future__ import annotations
 
 import logging
-import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
@@ -25,7 +24,6 @@ from rowbus.running.functions import check_function
 from rowbus.running.handling import concerning
 from rowbus.settings import TransactionMode
 from rowbus.transport.receiving.delivery import ErrorResult
-from rowbus.transport.recoverability.attempts import attempts_header, failed_now
 from rowbus.transport.recoverability.failure_headers import failed_message, poison_message
 from rowbus.transport.recoverability.policy import (
     Decision,
@@ -48,7 +46,6 @@ if TYPE_CHECKING:
     from rowbus.messages.mutators import Mutator
     from rowbus.running.critical import OnCriticalError
     from rowbus.transport.receiving.delivery import FailedDelivery
-    from rowbus.transport.recoverability.attempts import PastAttempt
     from rowbus.transport.recoverability.policy import Observer, Throttling, Verdict
 
 logger = logging.getLogger("rowbus.recoverability")
@@ -201,7 +198,7 @@ class Recovery:
             format_time_span(verdict.delay),
             failed.error,
         )
-        copy = OutgoingMessage(_retried_later(attempt, verdict, self._identity), failed.delivery.body)
+        copy = OutgoingMessage(_retried_later(attempt, verdict), failed.delivery.body)
         failed.delivery.send(DelayedSend(failed.delivery.destination, copy, verdict.delay))
 
     def _move(self, failed: FailedDelivery, name: str, attempt: FailedAttempt, queue: QueueAddress) -> None:
@@ -228,22 +225,11 @@ def _is_hopeless(failed: FailedDelivery) -> bool:
     return failed.delivery.forward_to is not None and isinstance(failed.error, QueueNotFoundError)
 
 
-def _retried_later(
-    attempt: FailedAttempt, verdict: DelayedRetry, identity: Identity
-) -> dict[str, str | None]:
+def _retried_later(attempt: FailedAttempt, verdict: DelayedRetry) -> dict[str, str | None]:
     """Return the headers of a delayed retry; as in .NET, DeliverAt is that of the message's first delay."""
     headers = with_new_trace(retry_headers(attempt, is_counted=verdict.is_counted))
-    if verdict.is_counted:
-        headers |= attempts_header(headers, _told(attempt, verdict, identity))
     headers[Header.DELIVER_AT] = headers.get(Header.DELIVER_AT) or _deliver_at(attempt.now, verdict.delay)
     return headers
-
-
-def _told(attempt: FailedAttempt, verdict: DelayedRetry, identity: Identity) -> PastAttempt:
-    """Return what the retry's headers tell of the attempt."""
-    place = f"{identity.endpoint} on {identity.host_name}, process {os.getpid()}"
-    then = f"tried again after {format_time_span(verdict.delay)}"
-    return failed_now(attempt.error, attempt.now, place=place, tries=attempt.failures, then=then)
 
 
 def _deliver_at(now: datetime, delay: timedelta) -> str | None:

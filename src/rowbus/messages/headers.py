@@ -106,7 +106,7 @@ class Header:
     # Ours, on a message that waits for a newer version of the program: since when.
     WAITING_SINCE: Final = "Rowbus.WaitingSince"
 
-    # Ours, on a message that is tried again after a delay or sent back by a person: the attempts before, as JSON.
+    # Ours, on a message that a person sent back: the attempts before, as JSON.
     ATTEMPTS: Final = "Rowbus.Attempts"
 
     # Failure: added to the copy in the error queue.

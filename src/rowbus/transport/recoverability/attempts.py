@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from rowbus.errors import InvalidTimestampError
-from rowbus.errors.exception_facts import type_name, writable
+from rowbus.errors.exception_facts import writable
 from rowbus.messages.headers import Header
-from rowbus.messages.timestamps import format_timestamp, parse_timestamp
-from rowbus.transport.recoverability.stack_trace import stack_trace
+from rowbus.messages.timestamps import parse_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,15 +54,6 @@ def past_attempts(headers: Mapping[str, str | None]) -> list[PastAttempt]:
         return msgspec.json.decode(text, type=list[PastAttempt])[-MOST:]
     except msgspec.MsgspecError:
         return []
-
-
-def failed_now(error: BaseException, now: datetime, *, place: str, tries: int, then: str) -> PastAttempt:
-    """Return the attempt that fails now."""
-    told = stack_trace(error)
-    where = _first_call(told.text)
-    return _bounded(
-        PastAttempt(format_timestamp(now), place, type_name(error), told.message, where, tries, then)
-    )
 
 
 def failed_before(headers: Mapping[str, str | None], then: str) -> PastAttempt:
