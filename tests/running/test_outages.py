@@ -17,6 +17,7 @@ from rowbus.bridges import QueueDrain
 from rowbus.database.postgresql.connection import AsyncSession
 from rowbus.database.postgresql.database import Database
 from rowbus.database.postgresql.receive_session import ReceiveSession
+from rowbus.endpoint.long_work import LongWork
 from rowbus.errors import ConnectionLostError
 from rowbus.log.consumers.consumer import LogConsumer
 from rowbus.log.consumers.event_attempts import Handling
@@ -44,6 +45,7 @@ from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
 from rowbus.transport.delayed_store.poller import DelayedStorePoller
 from rowbus.transport.limits.table import LimitSweeper, limit_table
+from rowbus.transport.long_work.table import long_work_table
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_queue, create_table
 from rowbus.transport.queues.table import queue_table
@@ -66,6 +68,7 @@ SALES, ERROR = QueueAddress("public", "Sales"), QueueAddress("public", "error")
 DELAYED, INBOX = QueueAddress("public", "Sales.Delayed"), QueueAddress("public", "Sales.Inbox")
 ANSWERS = QueueAddress("public", "Sales.answers-0123456789ab")
 CLAIMED = QueueAddress("public", "ClaimedValues")
+RUNNING = QueueAddress("public", "Sales.Running")
 SCHEDULES = QueueAddress("public", "Sales.Recurring")
 LIMITS = QueueAddress("public", "Sales.Limits")
 IDENTITY = Identity("Sales", "machine", "0" * 32)
@@ -220,6 +223,17 @@ async def purger(place: Place) -> service.Service:
     return ExpiredPurger(pool, [queue_table(SALES)], place.alarm, period=SHORT, batch_size=100)
 
 
+async def long_work(place: Place) -> service.Service:
+    settings = rowbus.EndpointSettings(time_to_trigger_circuit_breaker=LIMIT)
+    sales = rowbus.Endpoint("Sales", settings=settings, on_critical_error=place.alarm.on_critical_error)
+
+    @sales.handler("Shop.Report", long=True)
+    async def report(message: dict[str, object]) -> None: ...
+
+    nobody: Any = None  # there is no message
+    return LongWork(place.database, await place.pool(), sales._parts(), nobody, nobody, inbox=None)
+
+
 Make: TypeAlias = Callable[[Place], Awaitable[service.Service]]
 SERVICES: dict[str, tuple[Make, str]] = {
     "TickerService": (ticker, "Ticking the logs of"),
@@ -233,6 +247,7 @@ SERVICES: dict[str, tuple[Make, str]] = {
     "ClaimKeeper": (claims, 'Could not forget old claimed values of "public"."ClaimedValues"'),
     "RecurringService": (recurring, 'Could not send recurring messages of "public"."Sales.Recurring"'),
     "LimitSweeper": (limits, 'Could not forget idle keys of "public"."Sales.Limits"'),
+    "LongWork": (long_work, 'Could not look after running work of "public"."Sales.Running"'),
     "AnswerReceiver": (answers, f"Failed to receive answers from {ANSWERS}"),
     "Sweeper": (sweeper, "Could not remove the queues of askers that are gone"),
     "ExpiredPurger": (purger, "Could not purge expired messages"),
@@ -260,6 +275,7 @@ async def place(log_database: str, heard: list[str]) -> AsyncIterator[Place]:
         recurring_table(SCHEDULES),
         claimed_values(CLAIMED),
         limit_table(LIMITS),
+        long_work_table(RUNNING),
     ):
         await create_table(session, table, "the table")
     await session.connection.execute("select pgq.create_queue('orders')")
