@@ -40,6 +40,7 @@ from rowbus.errors import (
     TransactionConflictError,
     UnknownMessageTypeError,
     Unrecoverable,
+    WorkCancelledError,
 )
 from rowbus.log.applied_events import AsyncDeduplication, Deduplication
 from rowbus.log.archive import ArchivedMessage, archived_message
@@ -210,6 +211,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "HandlerError",
     "HandlingInterruptedError",
     "TimeLimitExceededError",
+    "WorkCancelledError",
     "InvalidAddressError",
     "InvalidHeaderError",
     "LeaseLostError",

@@ -21,7 +21,7 @@ from rowbus.transport.long_work.table import (
     long_work_table,
 )
 from rowbus.transport.operations.trail import person_here
-from rowbus.transport.queues.catalog.finding import sort_out
+from rowbus.transport.queues.catalog.finding import find_tables
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import duration
@@ -110,9 +110,7 @@ def _tables(session: Session, addresses: Addresses, endpoint: str | None) -> lis
     if endpoint is not None:
         addresses.validate_endpoint_name(endpoint)
         return [long_work_address(endpoint, addresses)]
-    catalog = catalog_of(addresses)
-    asked = catalog.find_tables(COLUMNS)
-    found = sort_out(session, catalog, [] if asked is None else session.run(asked))
+    found = find_tables(session, catalog_of(addresses), COLUMNS)
     for table, reason in found.left_out.items():
         complain(f"{table} is not looked at: {reason}")
     return found.tables

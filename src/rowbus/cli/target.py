@@ -71,7 +71,7 @@ def noting(  # noqa: PLR0917 - what an operation is, in the order of its sentenc
 
 
 def person_of(session: Session, addresses: Addresses) -> str:
-    """Name who runs a command, as the trail of operations does; nobody on a database that keeps none."""
+    """Return the name of the person who runs this command, as the trail of operations has it; empty on SQL Server."""
     from rowbus.transport.operations.trail import person_here
 
     return person_here(session, addresses) if addresses.backend == "postgresql" else ""

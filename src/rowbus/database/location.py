@@ -19,7 +19,7 @@ DATABASE_VARIABLE: Final = "ROWBUS_DATABASE"
 _ENCODED: Final = "write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25"
 _PASSWORD_PAIR: Final = re.compile(r"(?:^|[\s?&])(?:password|pwd)\s*=\s*[^\s&]", re.IGNORECASE)
 TEMPORARY_PREFIX: Final = "rowbus_temporary_"
-"""What names of databases begin with that are made for a test, and dropped after it."""
+"""The beginning of the name of each database that is made for a test, and dropped after it."""
 
 _TEMPORARY: Final = re.compile(rf"(?:/|\bdbname\s*=\s*'?){TEMPORARY_PREFIX}[0-9a-f]{{16}}(?:$|[?'\s])")
 _PORT: Final = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::\d*)?")  # after a host
@@ -45,7 +45,7 @@ def named_dsn(given: str | None = None) -> str | None:
 
 
 def is_temporary(dsn: str) -> bool:
-    """Say whether a connection string names a database that `rowbus.testing` made. No I/O."""
+    """Return whether `rowbus.testing` made the database of a connection string. No I/O."""
     return _TEMPORARY.search(dsn) is not None
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from rowbus.database.blocking import BlockingSession, run_now
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
@@ -46,14 +48,7 @@ async def answer_steps(ask: Callable[[Statement[Any]], Awaitable[Any]], steps: S
 
 def run_steps_now(session: Session, steps: Steps[T]) -> T:
     """Do what `run_steps` does, on a synchronous session."""
-    answer: object = None
-    while True:
-        try:
-            statement = steps.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        answer = session.run(statement)
+    return run_now(run_steps(BlockingSession(session), steps))
 
 
 async def run_as_one(session: UserSession, statements: Sequence[Statement[object]]) -> None:

@@ -24,14 +24,14 @@ from rowbus.errors import (
     RowbusError,
     StorageError,
     UnknownMessageTypeError,
-    Unrecoverable,
+    WorkCancelledError,
 )
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 from rowbus.messages.message import MessageRow
 from rowbus.running.critical import ReportedBreaker
 from rowbus.running.scope import Scope, current_scope, out_of_scope
 from rowbus.running.service import Service
-from rowbus.running.waiting import finish
+from rowbus.running.waiting import finish, pause
 from rowbus.transport.long_work.table import Work, long_work_table
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery, make_calls
@@ -57,10 +57,6 @@ logger = logging.getLogger("rowbus.endpoint")
 
 SESSIONS: Final = 10  # connections, at most, for the transactions of handlers that take long
 PERIOD: Final = 1.0  # seconds between two looks: for leases to renew, for work to take or to cancel
-
-
-class WorkCancelledError(Unrecoverable):
-    """Somebody ended a handler that takes long."""
 
 
 class InHand:
@@ -159,7 +155,7 @@ class LongWork(Service):
                     self._take(work)
         self._outages.succeeded()
         if not self._stopping.is_set():
-            await _wait_for(self._woken, min(PERIOD, self._lease.total_seconds() / 5))
+            await pause(self._woken, min(PERIOD, self._lease.total_seconds() / 5))
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Take no more, wait for handlers, and hand back what is not done after `timeout` seconds."""
@@ -216,9 +212,10 @@ class LongWork(Service):
                 error = await self._call(hand, delivery)
                 items = delivery.items
             if hand.is_lost:
-                logger.warning(
-                    "Another process has message %s by now: what it did here is undone", hand.work.id
+                lost = (
+                    "The work of message %s is over, or another process has it: its last step here is undone"
                 )
+                logger.warning(lost, hand.work.id)
                 return
             if hand.is_finished or error is None:
                 return
@@ -398,11 +395,3 @@ def _lost_process(work: Work) -> HandlingInterruptedError:
     return HandlingInterruptedError(
         f"The handler of message {work.id} was lost: {said}.", times=work.failures + 1, said=said
     )
-
-
-async def _wait_for(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        pass

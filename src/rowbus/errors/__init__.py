@@ -20,6 +20,7 @@ RowbusError
 ├── HandlingInterruptedError    a message whose handler lost its connection, or its process
 ├── TimeLimitExceededError      a handler that ran longer than it may
 ├── Unrecoverable               raise it in a handler: no retries, straight to the error queue
+│   └── WorkCancelledError      somebody ended a handler that takes long
 ├── MessageTooLargeError        a row above the endpoint's max_message_size: not fetched
 ├── CriticalError               raise it in a handler: `on_critical_error` is told, too
 ├── StuckMessageError           a row that could not be completed again and again
@@ -198,6 +199,10 @@ class CriticalError(RowbusError):
 
     What becomes of the message is the policy's to say, as after any failure.
     """
+
+
+class WorkCancelledError(Unrecoverable):
+    """Somebody ended a handler that takes long; the text says who and why."""
 
 
 class MessageTooLargeError(RowbusError):

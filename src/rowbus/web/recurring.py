@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidAddressError, QueueNotFoundError
-from rowbus.transport.queues.catalog.finding import Found, sort_out
+from rowbus.transport.queues.catalog.finding import find_tables
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, refuse_strangers
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.recurring.table import RECURRING, recurring_table
@@ -48,13 +48,6 @@ class Schedules(NamedTuple):
         return type(self.address)(self.address.schema, self.address.table.removesuffix(f".{RECURRING}"))
 
 
-def find_tables(session: Session, addresses: Addresses, columns: Mapping[str, str]) -> Found:
-    """Find the tables that have these columns, and which of them are not read."""
-    catalog = catalog_of(addresses)
-    asked = catalog.find_tables(columns)
-    return Found([], {}) if asked is None else sort_out(session, catalog, session.run(asked))
-
-
 def named_table(
     session: Session, addresses: Addresses, columns: Mapping[str, str], text: str
 ) -> QueueAddress:
@@ -72,7 +65,7 @@ def named_table(
 
 def list_all(session: Session, addresses: Addresses) -> tuple[list[Schedules], dict[QueueAddress, str]]:
     """Return the recurring messages of all endpoints, and the tables that are not read, with the reason."""
-    found, tables = find_tables(session, addresses, COLUMNS), list[Schedules]()
+    found, tables = find_tables(session, catalog_of(addresses), COLUMNS), list[Schedules]()
     for address in found.tables:
         try:
             rows = look(session, address, recurring_table(address).list())

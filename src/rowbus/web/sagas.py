@@ -16,10 +16,12 @@ from rowbus.sagas.resending import end
 from rowbus.sagas.table import saga_table
 from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.queues.catalog.finding import find_tables
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, is_there, look, looking
+from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.web.contents import mask, text_content
 from rowbus.web.pages import Action, Page, Question, View, change
-from rowbus.web.recurring import find_tables, named_table
+from rowbus.web.recurring import named_table
 from rowbus.web.sampling.statistics import may_delete
 
 if TYPE_CHECKING:
@@ -60,18 +62,18 @@ class Change(NamedTuple):
     after: str
 
 
-class Told(NamedTuple):
+class HistoryLine(NamedTuple):
     """A line of a saga's history, and what it changed."""
 
     line: Line
     changes: list[Change]
 
 
-class Shown(NamedTuple):
+class SagaView(NamedTuple):
     """The sagas of a key, its history, and whether the role may end a saga; `why_not`: no history could be read."""
 
     sagas: list[KeptSaga]
-    history: list[Told]
+    history: list[HistoryLine]
     may_change: bool
     why_not: str = ""
 
@@ -98,14 +100,14 @@ def page_of(session: Session, addresses: Addresses, name: str, after: str, begin
     return look(session, address, saga_table(address).page(ON_A_PAGE + 1, after=after, beginning=beginning))
 
 
-def show_one(session: Session, addresses: Addresses, name: str, key: str, paths: Sequence[str]) -> Shown:
+def show_one(session: Session, addresses: Addresses, name: str, key: str, paths: Sequence[str]) -> SagaView:
     """Return what is known of the saga of an id, or found by a text."""
     address = named_table(session, addresses, COLUMNS, name)
     with looking(session, address):
         found = session.run(saga_table(address).look(key))
     history, why_not = _history(session, address.satellite("History"), key)
-    told = [Told(line, changes(line, paths)) for line in history[-MOST_LINES:]]
-    return Shown(found, told, may_delete(session, address), why_not)
+    told = [HistoryLine(line, changes(line, paths)) for line in history[-MOST_LINES:]]
+    return SagaView(found, told, may_delete(session, address), why_not)
 
 
 def _history(session: Session, address: QueueAddress, key: str) -> tuple[list[Line], str]:
@@ -132,7 +134,7 @@ def _clean(visit: Visit, name: str) -> str:
 
 
 async def _tables(visit: Visit) -> Response:
-    found = await visit.read(find_tables, visit.site.addresses, COLUMNS)
+    found = await visit.read(find_tables, catalog_of(visit.site.addresses), COLUMNS)
     return visit.render("sagas/tables.html", found=found)
 
 

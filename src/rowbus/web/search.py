@@ -13,13 +13,14 @@ from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.messages.message import read_headers
 from rowbus.sagas.table import saga_table
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.queues.catalog.finding import find_tables
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking
+from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.traffic import Kind
 from rowbus.transport.recoverability.failed_message import read
 from rowbus.transport.recoverability.failures.table import failures_table
 from rowbus.web.delayed.messages import Waiting
 from rowbus.web.pages import Page, View
-from rowbus.web.recurring import find_tables
 from rowbus.web.sagas import COLUMNS
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Searching:
         yield from (self._queue(queue) for queue in queues if queue.kind is not Kind.AUDIT)
         for one in self._visit.snapshot.delayed:
             yield self._at("delayed messages", one.address, self._delayed)
-        found = find_tables(self._session, self._visit.site.addresses, COLUMNS)
+        found = find_tables(self._session, catalog_of(self._visit.site.addresses), COLUMNS)
         for address in found.tables:
             yield self._at("sagas", address, self._sagas)
         yield from (self._queue(queue) for queue in audited)

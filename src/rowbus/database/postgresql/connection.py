@@ -21,11 +21,13 @@ from rowbus.database.postgresql.faults import translate, translate_send
 from rowbus.database.postgresql.pipelines import is_callers, run_pipelined, run_then
 from rowbus.database.postgresql.readiness import has_come, readable
 from rowbus.database.postgresql.roundtrip import UNKNOWN_PLAN, Roundtrips
-from rowbus.database.statements import Statement, control, load, no_answer, no_rows
+from rowbus.database.statements import Statement, control, load, no_answer, no_rows, values_of
 from rowbus.errors import ConfigurationError, ConnectionLostError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+
+    from psycopg.pq.abc import PGresult
 
     from rowbus.database.postgresql.roundtrip import Answer
     from rowbus.database.statements import Query, Row
@@ -75,14 +77,12 @@ class AsyncSession:
             return await (self._run(statement) if then is None else self._run_then(statement, then))
 
     async def _run(self, statement: Statement[T]) -> T:
-        query, given = statement.query, statement.parameters
+        query = statement.query
         cursor = self._cursor
         _refuse_pipeline(self.connection, statement)
         try:
-            await cursor.execute(query.native, [given[name] for name in query.names], prepare=query.prepare)
-            result = cursor.pgresult  # `cursor.description` makes an object for each column
-            has_rows = result is not None and result.status == ExecStatus.TUPLES_OK
-            rows = await cursor.fetchall() if has_rows else ()
+            await cursor.execute(query.native, values_of(statement), prepare=query.prepare)
+            rows = await cursor.fetchall() if _has_rows(cursor.pgresult) else ()
         except psycopg.Error as error:
             if error.sqlstate == UNKNOWN_PLAN:
                 forget_plans(self.connection)
@@ -314,13 +314,12 @@ class Session:
         return answer
 
     def _run(self, statement: Statement[T]) -> T:
-        query, given = statement.query, statement.parameters
+        query = statement.query
         cursor = self._cursor
         _refuse_pipeline(self.connection, statement)
         try:
-            cursor.execute(query.native, [given[name] for name in query.names], prepare=query.prepare)
-            result = cursor.pgresult  # as above
-            rows = cursor.fetchall() if result is not None and result.status == ExecStatus.TUPLES_OK else ()
+            cursor.execute(query.native, values_of(statement), prepare=query.prepare)
+            rows = cursor.fetchall() if _has_rows(cursor.pgresult) else ()
         except psycopg.Error as error:
             raise translate(error, query) from error
         return statement.decode(rows, cursor.rowcount)
@@ -389,6 +388,11 @@ def _refuse_pipeline(
             f"{statement.query.failing}: the connection is in a pipeline, in which no answer comes before its end. Do "
             "this before or after `with connection.pipeline()`; single sends can be in it."
         )
+
+
+def _has_rows(result: PGresult | None) -> bool:
+    """Say whether an answer has rows, or could have; `cursor.description` makes an object for each column instead."""
+    return result is not None and result.status == ExecStatus.TUPLES_OK
 
 
 def _begins_by_itself(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:

@@ -75,7 +75,7 @@ class Change(NamedTuple):
     before: Plan | None
 
     def was_needless(self, result: PGresult) -> bool:
-        """Say whether the server refused because it has already what was to be made, or no longer what was to go."""
+        """Return whether the server refused a plan that it already has, or to give up one that it no longer has."""
         return _state(result) == (_PLAN_EXISTS if self.before is None else UNKNOWN_PLAN)
 
 

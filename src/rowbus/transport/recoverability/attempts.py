@@ -26,14 +26,13 @@ _AT: Final = "   at "
 
 
 class PastAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A failed attempt, and what was done then; `tries` counts it and those made at once before it."""
+    """A failed attempt, and what was done then."""
 
     time: str
     place: str
     exception: str
     reason: str
     where: str = ""
-    tries: int = 1
     then: str = ""
 
     @property

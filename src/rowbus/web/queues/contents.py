@@ -82,7 +82,7 @@ class Process(NamedTuple):
     since: datetime | None
 
 
-class Held(NamedTuple):
+class MessageInHand(NamedTuple):
     """A message in hand: its type, which names its handler, and who has had it since when."""
 
     type: str
@@ -91,18 +91,18 @@ class Held(NamedTuple):
     since: datetime | None
 
 
-class HeldType(NamedTuple):
+class TypeInHand(NamedTuple):
     """The messages of one type in hand; the first has been so for longest."""
 
     type: str
-    held: list[Held]
+    messages: list[MessageInHand]
 
 
 class Work(NamedTuple):
     """The processes of an endpoint, what they have in hand, and the tables that are called after its queue."""
 
     processes: list[Process]
-    in_hand: list[HeldType]
+    in_hand: list[TypeInHand]
     tables: list[QueueAddress]
 
 
@@ -169,15 +169,15 @@ def work_of(session: Session, addresses: Addresses, address: QueueAddress) -> Wo
     return Work(session.run(processes(address)), by_type(held), tables)
 
 
-def by_type(held: Iterable[Held]) -> list[HeldType]:
+def by_type(held: Iterable[MessageInHand]) -> list[TypeInHand]:
     """Gather what is in hand by type."""
     return [
-        HeldType(name, list(some))
+        TypeInHand(name, list(some))
         for name, some in groupby(sorted(held, key=attrgetter("type")), attrgetter("type"))
     ]
 
 
-def in_hand(address: QueueAddress) -> Statement[list[Held]]:
+def in_hand(address: QueueAddress) -> Statement[list[MessageInHand]]:
     """Find which messages are in hand, and whose; the one for longest first. Locks nothing."""
     query = load(
         "web/sql/postgresql/in_hand.sql",
@@ -199,8 +199,8 @@ def processes(address: QueueAddress) -> Statement[list[Process]]:
     return Statement(query, {"lock_name": receiver_lock(str(address)), "most": LOOKED_AT}, _processes)
 
 
-def _held(rows: Rows, _count: int) -> list[Held]:
-    return [Held(short_type(read_headers(headers)), *whose) for headers, *whose in rows]
+def _held(rows: Rows, _count: int) -> list[MessageInHand]:
+    return [MessageInHand(short_type(read_headers(headers)), *whose) for headers, *whose in rows]
 
 
 def _processes(rows: Rows, _count: int) -> list[Process]:

@@ -35,6 +35,12 @@ def sort_out(session: Session, catalog: Catalog, addresses: Iterable[QueueAddres
     return Found([address for address in found if address not in left_out], left_out)
 
 
+def find_tables(session: Session, catalog: Catalog, columns: Mapping[str, str]) -> Found:
+    """Find the tables that have these columns and no other, by their types; tell those of strangers from them."""
+    asked = catalog.find_tables(columns)
+    return Found([], {}) if asked is None else sort_out(session, catalog, session.run(asked))
+
+
 def find_queues(session: Session, catalog: Catalog, named: Iterable[QueueAddress] = ()) -> list[QueueShape]:
     """Describe every table that is a queue or nearly one, and all those named that exist; raises StorageError."""
     shapes = session.run(catalog.find_queues(named))
