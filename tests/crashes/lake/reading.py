@@ -22,6 +22,7 @@ from psycopg import sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 Reader = Callable[[Path], "pa.Table"]
 COLUMNS = """
@@ -50,12 +51,23 @@ def with_spark(form: str, spark: SparkSession) -> Reader:
     def read(path: Path) -> pa.Table:
         files, schema = _delta_files(path) if form == "delta" else _iceberg_files(path)
         spark.conf.set("spark.sql.session.timeZone", "UTC")
+        spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
         if not files:
             return schema.empty_table()
-        rows = spark.read.parquet(*files)  # Iceberg writes names that Avro has not in another way
-        return (rows.toDF(*schema.names) if form == "iceberg" else rows).toArrow()
+        return spark.read.schema(_columns(schema)).parquet(*files).toArrow()
 
     return read
+
+
+def _columns(schema: pa.Schema) -> StructType:
+    """Give the table's columns to Spark: files of before a column lack it, and Iceberg knows columns by number."""
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - as above
+
+    columns = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+    for column, field in zip(columns.fields, schema, strict=True):
+        number = (field.metadata or {}).get(b"PARQUET:field_id")
+        column.metadata = {} if number is None else {"parquet.field.id": int(number)}
+    return columns
 
 
 def _delta_files(path: Path) -> tuple[list[str], pa.Schema]:
