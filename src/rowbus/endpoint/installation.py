@@ -11,14 +11,15 @@ from rowbus.database.steps import run_steps
 from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.transport.pubsub.table import create_subscriptions
 from rowbus.transport.queues.installer import ensure_queue, ensure_table, require_queues, require_table
-from rowbus.transport.queues.owners import refuse_foreign
+from rowbus.transport.queues.owners import refuse_foreign, refuse_hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.endpoint.delayed_delivery import DelayService
     from rowbus.endpoint.parts import Parts
+    from rowbus.messages.address import QueueAddress
 
 
 async def install_only(database: Database, parts: Parts) -> None:
@@ -33,10 +34,12 @@ async def install_only(database: Database, parts: Parts) -> None:
 async def install(database: Database, parts: Parts, delayed: DelayService) -> None:
     """Create the queues that are missing; with install=False, raise QueueNotFoundError for the first instead.
 
-    Raises ShiftedTimesError as `DelayService.check`, and what the check of a table raises.
+    Raises ShiftedTimesError as `DelayService.check`, ConfigurationError where row security applies to this role on a
+    table that the endpoint reads, and what the check of a table raises.
     """
 
     async def check(session: AsyncSession) -> None:
+        await run_steps(session, refuse_hidden(*_read_tables(parts)))
         await delayed.check(session)
         for own in parts.own_tables:
             if own.check is not None:
@@ -59,6 +62,14 @@ async def _install(
             await check(session)
     finally:
         await session.close()
+
+
+def _read_tables(parts: Parts) -> Iterator[QueueAddress]:
+    yield from parts.inputs
+    yield parts.subscriptions
+    yield from (each.table.address for each in parts.own_tables)
+    if parts.delayed is not None:
+        yield parts.delayed
 
 
 async def _require(session: AsyncSession, parts: Parts) -> None:

@@ -14,7 +14,7 @@ from rowbus.database.ownership import Foreign, refusal
 from rowbus.database.statements import Statement, load, no_rows, raw_source
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.queues.catalog.ownership import Ownership
+from rowbus.transport.queues.catalog.ownership import LIFTED, Ownership
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -30,6 +30,7 @@ _NOTIFY_FUNCTION: Final = "transport/queues/sql/postgresql/create_notify_functio
 
 _GIVE: Final = "see what was made there, and have a superuser drop it or give it to the owner of the queues"
 _RENEW: Final = "make it anew: `rowbus queue create QUEUE --notify-trigger`"
+_HIDDEN: Final = "row security applies to this role, and hides rows from it without an error"
 _GRANT: Final = "revoke that, as `rowbus schema grants --queue QUEUE --send --role ROLE` prints it"
 
 
@@ -45,9 +46,16 @@ class Fault(NamedTuple):
 
 def refuse_foreign(*addresses: QueueAddress) -> Steps[None]:
     """Raise ConfigurationError for tables, and functions of their triggers, of roles that this one cannot trust."""
-    found = yield from _find_foreign(addresses)
+    found = _all_foreign((yield from _find_ownerships(addresses)))
     if found:
         raise ConfigurationError(refusal(found, "the queues"))
+
+
+def refuse_hidden(*addresses: QueueAddress) -> Steps[None]:
+    """Raise ConfigurationError for tables of which row security may hide rows from this role, without an error."""
+    hidden = _hidden((yield from _find_ownerships(addresses)))
+    if hidden:
+        raise ConfigurationError(f"{', '.join(hidden)}: {_HIDDEN}. {LIFTED[0].upper()}{LIFTED[1:]}.")
 
 
 def refuse_foreign_schema(schema: str) -> Steps[None]:
@@ -59,13 +67,14 @@ def refuse_foreign_schema(schema: str) -> Steps[None]:
 
 def find_faults(*addresses: QueueAddress) -> Steps[list[Fault]]:
     """Find what is wrong with who owns tables, what their triggers run, and who may choose the places of messages."""
-    foreign = yield from _find_foreign(addresses)
+    found = yield from _find_ownerships(addresses)
+    hidden = (Fault(table, _HIDDEN, LIFTED, is_grave=True) for table in _hidden(found))
     tables = _owned(addresses)
     if not tables:
         return []
     altered: list[Fault] = yield _altered(tables)
     whole: list[Fault] = yield _whole_inserts(tables)
-    return [*map(_fault, foreign), *altered, *whole]
+    return [*map(_fault, _all_foreign(found)), *hidden, *altered, *whole]
 
 
 def guard(addresses: Iterable[QueueAddress], schemas: Iterable[str] = ()) -> list[Statement[None]]:
@@ -116,11 +125,18 @@ def _owned(addresses: Iterable[QueueAddress]) -> list[str]:
     return [str(address) for address in addresses if address.backend == QueueAddress.backend]
 
 
-def _find_foreign(addresses: Iterable[QueueAddress]) -> Steps[list[Foreign]]:
-    """Find tables, and what they run, of roles that this one cannot trust; where they are, it trusts the schema's."""
+def _find_ownerships(addresses: Iterable[QueueAddress]) -> Steps[Mapping[QueueAddress, Ownership]]:
     asked = [address for address in addresses if address.backend == QueueAddress.backend]
-    found: Mapping[QueueAddress, Ownership] = (yield find_owners(asked)) if asked else {}
+    return (yield find_owners(asked)) if asked else {}
+
+
+def _all_foreign(found: Mapping[QueueAddress, Ownership]) -> list[Foreign]:
+    """Return tables, and what they run, of roles that this one cannot trust; where they are, it trusts the schema's."""
     return [foreign for address, whose in found.items() for foreign in _foreign(str(address), whose)]
+
+
+def _hidden(found: Mapping[QueueAddress, Ownership]) -> list[str]:
+    return [str(address) for address, whose in found.items() if whose.is_policed]
 
 
 def _foreign(table: str, whose: Ownership) -> Iterator[Foreign]:

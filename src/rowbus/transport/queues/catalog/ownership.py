@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 TABLES: Final = frozenset({"r", "p"})
 LOCKED: Final = "locked"
+POLICED: Final = "it has row security policies"
+LIFTED: Final = "use a role that has BYPASSRLS, or `alter table … disable row level security`"
 
 
 class Ownership(NamedTuple):
@@ -46,7 +48,7 @@ class Ownership(NamedTuple):
             return f"its schema belongs to {self.schema_owner}"
         if self.kind not in TABLES:
             return "it is no table"
-        return "it has row security policies" if self.is_policed else ""
+        return POLICED if self.is_policed else ""
 
     @property
     def runs(self) -> str:
@@ -63,6 +65,8 @@ def advice(reason: str) -> str:
     """Say what to do about a table that is left out."""
     if reason == LOCKED:
         return "see who alters it, or has locked it, in pg_locks"
+    if reason == POLICED:
+        return f"they hide rows from this role without an error; {LIFTED}"
     return (
         "if its owner is to be trusted with what this role may do, name it: rowbus.trusted_owners (docs/security.md); "
         "else ask who made it"
