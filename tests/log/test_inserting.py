@@ -66,6 +66,38 @@ def test_what_the_transaction_appends_that_creates_its_log_reaches_consumers(
     assert pgq.execute("select ev_data from pgq.get_batch_events(%s)", [batch]).fetchall() == [("d",)]
 
 
+def take(connection: Connection) -> list[str]:
+    """Take the batches that are there, and return what is in their events."""
+    found = list[str]()
+    while (batch := value(connection, "select pgq.next_batch('q', 'c')")) is not None:
+        events = connection.execute("select ev_data from pgq.get_batch_events(%s)", [batch])
+        found += [data for (data,) in events]
+        value(connection, "select pgq.finish_batch(%s)", batch)
+    return found
+
+
+@pytest.mark.parametrize("does", ["registers", "reads", "neither"])
+def test_what_a_transaction_appends_after_its_tick_reaches_consumers_once(
+    queue: Connection, does: str
+) -> None:
+    register = "select pgq.register_consumer('q', 'c')"
+    if does != "registers":
+        value(queue, register)
+    with psycopg.connect(queue.info.dsn) as ticking:
+        value(ticking, "select pgq.insert_event('q', 't', 'before')")
+        value(queue, "select txid_current()")  # a younger transaction ends before
+        value(ticking, "select pgq.force_tick('q')")
+        value(ticking, "select pgq.ticker('q')")
+        if does == "registers":
+            value(ticking, register)
+        found = take(ticking) if does == "reads" else []
+        value(ticking, "select pgq.insert_event('q', 't', 'after')")
+    value(queue, "select pgq.force_tick('q')")
+    value(queue, "select pgq.ticker('q')")
+
+    assert found + take(queue) == ["before", "after"]
+
+
 # ---------------------------------------------------------------------------------------------------------- one event
 
 

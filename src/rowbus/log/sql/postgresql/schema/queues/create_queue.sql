@@ -32,24 +32,6 @@ begin
     perform pgq._create_event_tables(v_id);
     perform pgq.grant_perms(i_queue_name);
     perform pgq.ticker(i_queue_name);
-    -- What this transaction appends later comes after the first tick. A snapshot does not name its own transaction: where
-    -- a younger one has ended already, the tick would count it among those that it has seen.
-    update pgq.tick as first
-    set
-        tick_snapshot = format(
-            '%s:%s:%s',
-            least(txid_snapshot_xmin(first.tick_snapshot), txid_current()),
-            txid_snapshot_xmax(first.tick_snapshot),
-            (
-                select string_agg(running.txid::text, ',' order by running.txid)
-                from (
-                    select txid_snapshot_xip(first.tick_snapshot) as txid
-                    union distinct
-                    select txid_current() as txid
-                ) as running
-            )
-        )::txid_snapshot
-    where first.tick_queue = v_id and txid_visible_in_snapshot(txid_current(), first.tick_snapshot);
     perform pgq.tune_storage(i_queue_name);
     perform pgq._generate_insert(v_id);
     perform pgq._generate_dispatch();

@@ -22,6 +22,13 @@ begin
         raise exception 'Invalid PgQ state: tick % of queue % would go back from snapshot % to %',
             i_id, i_queue.queue_name, i_before.tick_snapshot, v_snapshot;
     end if;
+    -- What this transaction appends later comes after the tick: it may read the batch up to the tick, or have a consumer
+    -- begin there. But what is copied with a tick from outside is before it.
+    if not i_queue.queue_external_ticker
+        and pg_catalog.txid_visible_in_snapshot(pg_catalog.txid_current(), v_snapshot)
+    then
+        perform pgq._follow_own_tick(i_queue.queue_id, i_id);
+    end if;
     perform pg_catalog.pg_notify(pgq.notify_channel(i_queue.queue_name), i_id::pg_catalog.text);
     return i_id;
 end
