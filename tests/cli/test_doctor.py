@@ -188,3 +188,20 @@ def test_acknowledgements_for_servicecontrol_are_no_failures_to_metrics(
     (depth,) = [line for line in lines if line.startswith("rowbus_error_queue_depth{")]
     assert depth.endswith(" 1")
     assert any(line.startswith("rowbus_queue_depth{") and line.endswith(" 3") for line in lines)
+
+
+@pytest.mark.one_version
+def test_a_captured_table_that_was_made_anew_is_told_to_who_may_read_the_log(
+    rowbus: CommandLine, ask: Ask, role: str
+) -> None:
+    rowbus("schema", "install", "--log")
+    rowbus("log", "create", "changes")
+    ask("create table orders (id int primary key)")
+    rowbus("log", "capture", "orders", "--log", "changes")
+    ask("drop table orders; create table orders (id int primary key)")
+    stranger = as_role(rowbus.database, role)
+
+    assert "rowbus log capture public.orders --log changes" in rowbus("doctor", "--json").stdout
+    _, findings = examined(rowbus, ROWBUS_DATABASE=stranger)
+    assert 'log "changes"' in findings
+    assert "made anew" not in str(findings)

@@ -13,7 +13,7 @@ from psycopg import errors
 
 from rowbus.database.postgresql.connection import Session
 from rowbus.log import catalog as log_catalog
-from rowbus.log.diagnosis import CaptureFault, diagnose_captures
+from rowbus.log.diagnosis import CaptureFault, LostCapture, diagnose_captures, diagnose_lost_captures
 from rowbus.transport.queues.diagnosis import Level
 from tests.fixtures.every import every
 from tests.log.trigger_cases import READ, prepare
@@ -521,3 +521,24 @@ def test_what_hides_captured_rows_or_changes_their_text_is_found(captured: psyco
             captured.execute(f"drop owned by {role}; drop role {role}".encode())
     assert hidden == CaptureFault("q", "orders", is_hidden=True, settings=[])
     assert [finding.level for finding in diagnose_captures([hidden])] == [Level.WARN]
+
+
+def test_a_table_that_was_made_anew_without_capture_is_found(captured: psycopg.Connection) -> None:
+    session = Session(captured)
+    assert session.run(log_catalog.lost_captures()) == []
+    captured.execute("drop table orders")
+    assert session.run(log_catalog.lost_captures()) == []
+
+    captured.execute("create table orders (id int primary key)")
+    lost = session.run(log_catalog.lost_captures())
+    (finding,) = diagnose_lost_captures(lost)
+    assert lost == [LostCapture("q", "orders")]
+    assert "orders was captured into it until it was made anew" in finding.text
+    assert "`rowbus log capture orders --log q`" in finding.advice
+
+    captured.execute("select pgq.capture_table('orders', 'q')")
+    assert session.run(log_catalog.lost_captures()) == []
+    captured.execute("drop table orders; create table orders (id int primary key)")
+    assert session.run(log_catalog.lost_captures()) == lost
+    captured.execute("select pgq.release_table('orders', 'q')")
+    assert session.run(log_catalog.lost_captures()) == []

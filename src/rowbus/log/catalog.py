@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.database.statements import Statement, scalar
-from rowbus.log.diagnosis import CaptureFault, ConsumerState, LogState
+from rowbus.log.diagnosis import CaptureFault, ConsumerState, LogState, LostCapture
 from rowbus.log.queries import log_query
 
 if TYPE_CHECKING:
@@ -134,6 +134,12 @@ def capture_faults(log: str | None = None) -> Statement[list[CaptureFault]]:
     return _statement("diagnosis/capture_faults", "Failed to look at captured tables", _capture_faults, log)
 
 
+def lost_captures() -> Statement[list[LostCapture]]:
+    """List tables that were captured, and were made anew under the same name without that."""
+    query = log_query("diagnosis/lost_captures", "Failed to look for tables that are captured no longer")
+    return Statement(query, {}, _lost_captures)
+
+
 def shape_changes(log: str) -> Statement[list[ShapeChange]]:
     """List the changes of shape of the tables captured into a log, as far back as they were told; the oldest first."""
     failing = f'Failed to read the changes of shape of log "{log}"'
@@ -183,6 +189,10 @@ def _captures(rows: Rows, _count: int) -> list[Capture]:
 
 def _shape_changes(rows: Rows, _count: int) -> list[ShapeChange]:
     return [ShapeChange._make(row) for row in rows]
+
+
+def _lost_captures(rows: Rows, _count: int) -> list[LostCapture]:
+    return [LostCapture._make(row) for row in rows]
 
 
 def _capture_faults(rows: Rows, _count: int) -> list[CaptureFault]:

@@ -111,6 +111,25 @@ class CaptureFault(NamedTuple):
     settings: list[str]
 
 
+class LostCapture(NamedTuple):
+    """A table that was captured into a log, and was made anew under the same name without that."""
+
+    log: str
+    table: str
+
+
+def diagnose_lost_captures(lost: Iterable[LostCapture]) -> Iterator[Finding]:
+    """Judge tables of which a log gets nothing any more, though nobody released them."""
+    for one in lost:
+        yield Finding(
+            Level.WARN,
+            _subject(one.log),
+            f"{one.table} was captured into it until it was made anew without capture; no change is written since",
+            f"`rowbus log capture {one.table} --log {one.log}`, then copy it again; or, if that was meant, "
+            f"`rowbus log release {one.table} --log {one.log}`",
+        )
+
+
 def diagnose_captures(faults: Iterable[CaptureFault]) -> Iterator[Finding]:
     """Judge captured tables that are hidden, and triggers whose text depends on settings that somebody has."""
     for fault in faults:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from rowbus.database.locks import find_holders_now
 from rowbus.database.ownership import suspicious
 from rowbus.database.steps import run_steps_now
-from rowbus.errors import QueueNotFoundError
+from rowbus.errors import PermissionDeniedError, QueueNotFoundError
 from rowbus.log import catalog as log_catalog
 from rowbus.log.diagnosis import (
     LogSchema,
     diagnose_captures,
     diagnose_logs,
+    diagnose_lost_captures,
     diagnose_schema,
     diagnose_strangers,
 )
@@ -176,3 +177,5 @@ def examine_logs(session: Session) -> Iterator[Finding]:
             yield from diagnose_schema(schema)
         yield from diagnose_logs(logs, session.run(log_catalog.consumer_states()))
         yield from diagnose_captures(session.run(log_catalog.capture_faults()))
+        with suppress(PermissionDeniedError):  # who reads no events is not told what became of tables
+            yield from diagnose_lost_captures(session.run(log_catalog.lost_captures()))
