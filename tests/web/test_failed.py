@@ -584,6 +584,14 @@ async def _acts_as_another(database: str, errors: ErrorQueue) -> None:
         assert errors.ids() == ["one"]
         assert errors.ids("Sales") == []
 
+        refused = text_of((await confirm(client, "/failed/discard", ALL, expect=400)).text)
+
+        assert (
+            "Nothing was discarded: the role rowbus_may_not_note needs SELECT, INSERT and DELETE" in refused
+        )
+        assert "rowbus schema grants --web --role rowbus_may_not_note" in refused
+        assert errors.ids() == ["one"]
+
 
 @pytest.mark.one_version
 async def test_an_operation_is_known_after_a_restart_and_can_be_stopped_there(

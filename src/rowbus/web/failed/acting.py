@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from anyio.to_thread import run_sync
 
 from rowbus.errors import ConfigurationError
+from rowbus.transport.operations.discarded.table import find_obstacle
 from rowbus.transport.queues.catalog.looking import refuse_strangers
 from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failures.index import holding
@@ -116,7 +117,9 @@ async def ask_to_retry(visit: Visit) -> Question:
 
 
 async def ask_to_discard(visit: Visit) -> Question:
-    """Ask whether messages are to be deleted."""
+    """Ask whether messages are to be deleted. Raises ConfigurationError where they cannot be kept for a week."""
+    if obstacle := await visit.read(find_obstacle, visit.site.addresses):
+        raise ConfigurationError(f"Nothing was discarded: {obstacle}")
     found = await meant(visit)
     return Question(
         title=f"Discard {_how_many(found)}?",
