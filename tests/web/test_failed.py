@@ -587,7 +587,8 @@ async def _acts_as_another(database: str, errors: ErrorQueue) -> None:
         refused = text_of((await confirm(client, "/failed/discard", ALL, expect=400)).text)
 
         assert (
-            "Nothing was discarded: the role rowbus_may_not_note needs SELECT, INSERT and DELETE" in refused
+            "Nothing was discarded: the role rowbus_may_not_note needs SELECT, INSERT, UPDATE and DELETE"
+            in refused
         )
         assert "rowbus schema grants --web --role rowbus_may_not_note" in refused
         assert errors.ids() == ["one"]

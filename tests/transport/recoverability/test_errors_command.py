@@ -500,20 +500,20 @@ def test_discard_asks_with_the_number_of_messages(errors: ErrorQueue, answer: st
     assert errors.ids(ERROR) == left
 
 
-@pytest.mark.parametrize("missing", ["the table", "insert"])
+@pytest.mark.parametrize("missing", ["the table", "update"])
 def test_a_role_that_may_keep_nothing_hears_of_the_grant_before_it_discards_for_good(
     errors: ErrorQueue, ask: Ask, role: str, missing: str
 ) -> None:
-    if missing == "insert":
+    if missing == "update":
         errors.rowbus("errors", "discard", "--all", "--yes")  # there is nothing, but a table to keep it in
-        ask(f'grant select, delete on "Rowbus.Discarded" to {role}')
+        ask(f'grant select, insert, delete on "Rowbus.Discarded" to {role}')
     ask(f"grant select, insert, update, delete on error to {role}")
     errors.add("1")
 
     said = discard_all(errors, "n\n", as_role(errors.rowbus.database, role))
 
     reason, _, question = said.partition("Delete 1 message")
-    assert f"gone for good: the role {role} needs SELECT, INSERT and DELETE on" in reason
+    assert f"gone for good: the role {role} needs SELECT, INSERT, UPDATE and DELETE on" in reason
     assert f"`rowbus schema grants --web --role {role}`" in reason
     assert " for good?" in question
     assert errors.ids(ERROR) == ["1"]

@@ -102,7 +102,7 @@ def find_obstacle(session: Session, addresses: Addresses) -> str:
         return ""
     role = session.run(operations_table(operations_address(addresses)).role())
     return (
-        f"the role {role} needs SELECT, INSERT and DELETE on {table.address}, which keeps it for a week; "
+        f"the role {role} needs SELECT, INSERT, UPDATE and DELETE on {table.address}, which keeps it for a week; "
         f"`rowbus schema grants --web --role {role}` prints what the owner is to run."
     )
 

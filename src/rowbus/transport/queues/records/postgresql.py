@@ -33,7 +33,7 @@ class RecordTable(RecordStatements):
         return exists(self.address)
 
     def can_be_changed(self) -> Statement[bool]:
-        """Say whether this role may read, add to and delete from the table; see the base."""
+        """Say whether this role may read, write and delete from the table; see the base."""
         file = "transport/queues/records/sql/postgresql/can_be_changed.sql"
         return self._asked(load(file, failing=f"Failed to look for {self.address}"))
 

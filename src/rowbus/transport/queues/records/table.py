@@ -80,7 +80,7 @@ class RecordStatements:
         raise NotImplementedError
 
     def can_be_changed(self) -> Statement[bool]:
-        """Say whether this role may read, add to and delete from the table, or create it if it is missing."""
+        """Say whether this role may read, write and delete from the table, or create it if it is missing."""
         raise NotImplementedError
 
     def grant(self, role: str) -> Statement[None]:
