@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import pwd
+import re
 import subprocess
 
 import psycopg
@@ -369,6 +370,28 @@ def test_what_commands_do_is_in_the_trail_with_who_did_it(rowbus: CommandLine, a
     ]
     ((person, role),) = ask('select distinct person, current_user from "Rowbus.Operations"')
     assert person == f"{pwd.getpwuid(os.getuid()).pw_name}, role {role}"
+
+
+def test_a_command_tells_who_works_on_the_same_queue_and_not_who_did_or_was_killed(
+    rowbus: CommandLine, ask: Ask
+) -> None:
+    rowbus("queue", "create", "Sales")
+    quiet = rowbus("queue", "purge", "Sales", "--yes").stderr
+    begun = """
+        insert into "Rowbus.Operations" (id, person, action, queue, subject, done, noted)
+        values (%s, %s, 'retry', %s, 'all', 2, now() - %s::interval)
+    """
+    for person, queue, age in (
+        ("ann", '"public"."Sales"', "5 minutes"),
+        ("killed", '"public"."Sales"', "2 hours"),
+        ("elsewhere", '"public"."Billing"', "0"),
+    ):
+        ask(begun, (person, person, queue, age))
+
+    told = rowbus("queue", "purge", "Sales", "--yes").stderr
+
+    assert quiet == ""
+    assert re.fullmatch(r"rowbus: ann began this at [0-9:]{8} UTC, and it runs: retry, 2 done\.\n", told)
 
 
 def test_what_is_dropped_is_listed_first_and_nothing_else_goes(rowbus: CommandLine, ask: Ask) -> None:

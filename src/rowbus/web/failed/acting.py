@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from anyio.to_thread import run_sync
 
 from rowbus.errors import ConfigurationError
+from rowbus.transport.operations import trail
 from rowbus.transport.operations.discarded.table import find_obstacle
 from rowbus.transport.queues.catalog.looking import refuse_strangers
 from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
@@ -220,7 +221,8 @@ async def _carry_out(visit: Visit, operation: Operation, act: Act, verb: str, *,
             moved = result.moved.total()
             operation.advance(moved, stayed=len(batch) - moved)
         state = State.STOPPED if operation.stopping else State.DONE
-        text = _told_result(total, verb)
+        beside = trail.beside(await visit.read(latest, visit.site.addresses), operation.id)
+        text = _told_result(total, verb, beside)
     finally:
         await visit.write(_end, table, operation, state, text)
     return text
@@ -252,7 +254,7 @@ def _end(session: Session, table: OperationsTable, operation: Operation, state: 
     session.run(table.end(operation.id, state.value, text))
 
 
-def _told_result(total: Result, verb: str) -> str:
+def _told_result(total: Result, verb: str, beside: Sequence[str]) -> str:
     moved = [f"{plural(count, 'message')} {verb}: {queue}" for queue, count in total.moved.most_common()]
     stayed = [f"{plural(count, 'message')} stayed: {reason}" for reason, count in total.stayed.most_common()]
-    return "\n".join(_told([*(moved or [f"No message was {verb}."]), *stayed]))
+    return "\n".join(_told([*(moved or [f"No message was {verb}."]), *stayed, *beside]))
