@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import pwd
+import re
 import subprocess
 
 import psycopg
@@ -369,6 +370,51 @@ def test_what_commands_do_is_in_the_trail_with_who_did_it(rowbus: CommandLine, a
     ]
     ((person, role),) = ask('select distinct person, current_user from "Rowbus.Operations"')
     assert person == f"{pwd.getpwuid(os.getuid()).pw_name}, role {role}"
+
+
+def test_a_waiting_message_is_cancelled_by_its_id_and_brought_back(rowbus: CommandLine, ask: Ask) -> None:
+    rowbus("queue", "create", "Sales")
+    for number in ("1", "2", "3"):
+        send(rowbus, number)
+    second = json.loads(rowbus("queue", "peek", "Sales", "--json").stdout)[1]["headers"][
+        "NServiceBus.MessageId"
+    ]
+    bodies = "select convert_from(body, 'utf8') from \"Sales\" order by seq"
+
+    cancelled = rowbus("errors", "discard", second, "--error-queue", "Sales", "--yes")
+    left = ask(bodies)
+    again = rowbus("errors", "discard", second, "--error-queue", "Sales", "--yes")
+    back = rowbus("errors", "undiscard", "--error-queue", "Sales")
+
+    assert cancelled.stdout == 'Discarded 1 message of "public"."Sales".\n'
+    assert left == [("1",), ("3",)]
+    assert (again.returncode, again.stderr) == (1, 'rowbus: "public"."Sales" has no such message\n')
+    assert back.stdout == 'Brought 1 message back to "public"."Sales".\n'
+    assert ask(bodies) == [("1",), ("3",), ("2",)]
+    noted = ask('select action, queue, subject, done from "Rowbus.Operations" order by began')
+    assert noted[0] == ("discard", '"public"."Sales"', f"ids {second}", 1)
+
+
+def test_a_command_tells_who_works_on_the_same_queue_and_not_who_did_or_was_killed(
+    rowbus: CommandLine, ask: Ask
+) -> None:
+    rowbus("queue", "create", "Sales")
+    quiet = rowbus("queue", "purge", "Sales", "--yes").stderr
+    begun = """
+        insert into "Rowbus.Operations" (id, person, action, queue, subject, done, noted)
+        values (%s, %s, 'retry', %s, 'all', 2, now() - %s::interval)
+    """
+    for person, queue, age in (
+        ("ann", '"public"."Sales"', "5 minutes"),
+        ("killed", '"public"."Sales"', "2 hours"),
+        ("elsewhere", '"public"."Billing"', "0"),
+    ):
+        ask(begun, (person, person, queue, age))
+
+    told = rowbus("queue", "purge", "Sales", "--yes").stderr
+
+    assert quiet == ""
+    assert re.fullmatch(r"rowbus: ann began this at [0-9:]{8} UTC, and it runs: retry, 2 done\.\n", told)
 
 
 def test_what_is_dropped_is_listed_first_and_nothing_else_goes(rowbus: CommandLine, ask: Ask) -> None:

@@ -178,7 +178,7 @@ def bait(run: Run) -> None:
     )
 
 
-NAMED: Final = ("Rowbus.Operations", "Rowbus.Pauses")
+NAMED: Final = ("Rowbus.Operations", "Rowbus.Pauses", "Rowbus.Discarded")
 """Tables that nobody names but Rowbus, which makes them when they are first needed."""
 SQUATTED: Final = """
     create or replace function mallory.fire() returns trigger language plpgsql

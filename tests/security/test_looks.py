@@ -96,6 +96,8 @@ UNNAMED = (
     "pause endpoint Sales --why so",
     "resume endpoint Sales",
     "queue purge Sales --yes",
+    "errors discard --all --yes",
+    "errors undiscard",
     "saga's end page",
     "pauses page",
     "operations page",
@@ -109,8 +111,9 @@ def test_no_table_of_a_stranger_is_taken_for_one_that_nobody_names(
 ) -> None:
     ask("grant create on schema public to public")
     lay_out(ask)
-    for words in ("queue create Sales", "pause endpoint Sales --why so"):
+    for words in ("queue create Sales error", "pause endpoint Sales --why so"):
         assert rowbus(*words.split()).returncode == 0
+    rowbus("errors", "discard", "--all", "--yes")  # there is nothing, but a table to keep it in
     squat(ask, as_view=as_view)
     for table in ("Sales.Order", "Sales.Delayed"):
         ask(f'create table "{table}" (like mallory."{table}")')
@@ -119,8 +122,8 @@ def test_no_table_of_a_stranger_is_taken_for_one_that_nobody_names(
     said = {name: look(rowbus, rowbus.database, name) for name in UNNAMED}
 
     assert ask("select is_called from mallory.caught") == [(False,)]
-    assert {name for name, text in said.items() if f"belongs to {MALLORY}" in text} >= set(UNNAMED[1:5])
-    ask(f'drop owned by {MALLORY} cascade; drop table "Sales", "Sales.Order"')
+    assert {name for name, text in said.items() if f"belongs to {MALLORY}" in text} >= set(UNNAMED[1:7])
+    ask(f'drop owned by {MALLORY} cascade; drop table "Sales", "Sales.Order", error')
 
 
 WALKED = {
@@ -142,7 +145,13 @@ def test_nobody_steps_into_a_trap(rowbus: CommandLine, ask: Ask) -> None:
     """All commands and pages, as each role, beside tables that run a stranger's code whatever is done with them."""
     with installed(rowbus.database) as place, psycopg.connect(rowbus.database) as holder:
         ask("grant create on schema public to public")
-        for words in ("pause endpoint Sales --why so", "queue create Held", "delayed create Held"):
+        prepare(place, "errors discard --all --yes")
+        for words in (
+            "errors discard --all --yes",
+            "pause endpoint Sales --why so",
+            "queue create Held",
+            "delayed create Held",
+        ):
             run(place.dsn, *words.split())
         lay_out(ask)
         copy_all(ask)
@@ -165,7 +174,7 @@ def test_nobody_steps_into_a_trap(rowbus: CommandLine, ask: Ask) -> None:
                 if page.endswith(("page", "overview")):
                     look(rowbus, _dsn(place, role), page)
                     assert ask("select is_called from mallory.caught") == [(False,)], (role, page)
-        ask('drop table "Rowbus.Operations", "Rowbus.Pauses"')
+        ask('drop table "Rowbus.Operations", "Rowbus.Pauses", "Rowbus.Discarded"')
         ask(f"alter role current_user set rowbus.trusted_owners = {MALLORY}")
         try:
             said = _walk(place, "superuser", "errors retry --all --to-any-queue")

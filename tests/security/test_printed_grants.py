@@ -405,6 +405,7 @@ def test_one_file_gives_what_the_commands_for_each_role_give(shop: CommandLine) 
     (shop.folder / "roles.toml").write_text(
         '[sales]\nreceive = ["Sales"]\nsend = ["Billing"]\n'
         '[people]\noperate = ["Sales"]\nweb = true\nlog = ["receive"]\n'
+        '[guests]\nview = ["Sales"]\nweb = true\n'
     )
     (shop.folder / "wrong.toml").write_text('[sales]\nrecieve = ["Sales"]\n')
 
@@ -417,9 +418,13 @@ def test_one_file_gives_what_the_commands_for_each_role_give(shop: CommandLine) 
         ("people", "shop:endpoint", "--operate"),
         ("people", "--web"),
         ("people", "--log", "--receive"),
+        ("guests", "shop:endpoint", "--view", "--web"),
     ):
         single = shop("schema", "grants", *asked, "--role", role).stdout
         assert set(single.splitlines()) <= set(printed.splitlines()), asked
+    assert not [
+        line for line in printed.splitlines() if "guests" in line and ("insert" in line or "delete" in line)
+    ]
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "recieve" in wrong.stderr
 

@@ -525,6 +525,48 @@ async def test_a_job_stops_between_two_batches(
 
 
 @pytest.mark.one_version
+@pytest.mark.parametrize("where", ["page", "command line"])
+async def test_two_who_retry_a_group_at_once_get_credit_for_what_was_theirs_and_hear_of_each_other(
+    client: httpx.AsyncClient,
+    errors: ErrorQueue,
+    rowbus: CommandLine,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+) -> None:
+    for number in range(5):
+        errors.add(f"m-{number}")
+    monkeypatch.setattr("rowbus.web.failed.acting.BATCH", 2)
+    retry_some, began, heard = Errors.retry_some, list[str](), list[str]()
+
+    def joining(self: Errors, messages: list[object]) -> Result:
+        began.append("a batch")
+        if len(began) == 2:  # of the first person's
+            heard.append(
+                asyncio.run(_retry_on_another_page(rowbus.database))
+                if where == "page"
+                else rowbus("errors", "retry", "--exception", "OutOfStockError").stderr
+            )
+        return retry_some(self, messages)  # type: ignore[arg-type] # passed on
+
+    monkeypatch.setattr(Errors, "retry_some", joining)
+    told = text_of((await confirm(client, "/failed/retry", ALL)).text)
+
+    assert sorted(errors.ids("Sales")) == [f"m-{number}" for number in range(5)]
+    first, second = errors.operations()
+    assert (first[4:], second[4:]) == ((2, 3, "done"), (3, 0, "done"))
+    assert (", by ticket" if where == "page" else ", role ") in second[0]
+    assert f"{second[0]} worked here, too, from" in told
+    assert "retry, 3 done" in told
+    assert re.search(r"by ticket began this at [0-9:]{8} UTC, and it runs: retry, 2 done", heard[0])
+
+
+async def _retry_on_another_page(database: str) -> str:
+    async with browser(database, WebSettings(period=0.05)) as client:
+        await looked_at(client)
+        return text_of((await confirm(client, "/failed/retry", ALL)).text)
+
+
+@pytest.mark.one_version
 async def test_a_viewer_can_do_none_of_it(database: str, errors: ErrorQueue) -> None:
     row_id = errors.add("one")
     form = {"queue": "error", "row": row_id, "confirmed": "yes"}
@@ -583,6 +625,15 @@ async def _acts_as_another(database: str, errors: ErrorQueue) -> None:
         assert "Nothing was done: what is done is kept in" in done
         assert errors.ids() == ["one"]
         assert errors.ids("Sales") == []
+
+        refused = text_of((await confirm(client, "/failed/discard", ALL, expect=400)).text)
+
+        assert (
+            "Nothing was discarded: the role rowbus_may_not_note needs SELECT, INSERT, UPDATE and DELETE"
+            in refused
+        )
+        assert "rowbus schema grants --web --role rowbus_may_not_note" in refused
+        assert errors.ids() == ["one"]
 
 
 @pytest.mark.one_version

@@ -14,6 +14,7 @@ from psycopg import sql
 
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
+from tests.fixtures.command_line import as_role
 from tests.fixtures.forked import ROWBUS
 
 if TYPE_CHECKING:
@@ -491,6 +492,35 @@ def test_where_nobody_can_answer_discard_wants_a_yes(errors: ErrorQueue) -> None
 @pytest.mark.parametrize("answer, left", [("y\n", []), ("n\n", ["1"])])
 def test_discard_asks_with_the_number_of_messages(errors: ErrorQueue, answer: str, left: list[str]) -> None:
     errors.add("1")
+
+    said = discard_all(errors, answer, errors.rowbus.database)
+
+    assert 'Delete 1 message of "public"."error" in ' in said
+    assert "for good" not in said
+    assert errors.ids(ERROR) == left
+
+
+@pytest.mark.parametrize("missing", ["the table", "update"])
+def test_a_role_that_may_keep_nothing_hears_of_the_grant_before_it_discards_for_good(
+    errors: ErrorQueue, ask: Ask, role: str, missing: str
+) -> None:
+    if missing == "update":
+        errors.rowbus("errors", "discard", "--all", "--yes")  # there is nothing, but a table to keep it in
+        ask(f'grant select, insert, delete on "Rowbus.Discarded" to {role}')
+    ask(f"grant select, insert, update, delete on error to {role}")
+    errors.add("1")
+
+    said = discard_all(errors, "n\n", as_role(errors.rowbus.database, role))
+
+    reason, _, question = said.partition("Delete 1 message")
+    assert f"gone for good: the role {role} needs SELECT, INSERT, UPDATE and DELETE on" in reason
+    assert f"`rowbus schema grants --web --role {role}`" in reason
+    assert " for good?" in question
+    assert errors.ids(ERROR) == ["1"]
+
+
+def discard_all(errors: ErrorQueue, answer: str, dsn: str) -> str:
+    """Discard on a terminal, give an answer, and return what was said there."""
     ours, theirs = pty.openpty()
     os.write(ours, answer.encode())
     try:
@@ -499,13 +529,11 @@ def test_discard_asks_with_the_number_of_messages(errors: ErrorQueue, answer: st
             stdin=theirs,
             capture_output=True,
             check=False,
-            env=errors.rowbus.environment(),
+            env=errors.rowbus.environment(ROWBUS_DATABASE=dsn),
             timeout=60,
             text=True,
         )
     finally:
         os.close(ours)
         os.close(theirs)
-
-    assert 'Delete 1 message of "public"."error" in ' in done.stderr
-    assert errors.ids(ERROR) == left
+    return done.stderr

@@ -19,9 +19,13 @@ from rowbus.cli.errors import listing as error_listing
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.target import addresses_in, noting, open_database, person_of, queue_addresses
-from rowbus.errors import RowbusError
 from rowbus.settings import AllowedDestinations
-from rowbus.transport.operations.discarded.table import begin_to_keep, bring_back, find_discarded
+from rowbus.transport.operations.discarded.table import (
+    begin_to_keep,
+    bring_back,
+    find_discarded,
+    find_obstacle,
+)
 from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failed_message import ALL, Selection, group
 
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
-    from rowbus.transport.operations.discarded.table import Keep
 
 app = typer.Typer(
     help="Look through an error queue, and put its messages back.",
@@ -266,7 +269,8 @@ def discard(  # noqa: PLR0913 - an option is a parameter
     """Take messages out of the error queue, in one transaction; `undiscard` brings them back for a week.
 
     Those that fit all the options are meant. Asks first; without a terminal, --yes must be given. Exit code 1:
-    nothing was discarded. On SQL Server, and where the role may not keep them, they are gone for good.
+    nothing was discarded. On SQL Server, and where the role may not keep them, they are gone for good: then it says so
+    before it asks, and names the grant.
     """
     names = addresses_in(database, schema)
     address, failed_queue = _addresses(error_queue, failed_in, names)
@@ -274,9 +278,11 @@ def discard(  # noqa: PLR0913 - an option is a parameter
     _refuse_nothing(selection, everything=everything)
     location = open_database(database)
     with location.session() as session:
+        kept = _can_be_kept(session, names)
         if not yes:
-            _confirm(ErrorQueue(session, address), selection, address, location.name, resolve=resolve)
-        keep = _keep(session, names)
+            where = location.name if kept else f"{location.name} for good"
+            _confirm(ErrorQueue(session, address), selection, address, where, resolve=resolve)
+        keep = begin_to_keep(session, names, token_hex(8)) if kept else None
         identity = keep.operation if keep is not None else ""
         errors = ErrorQueue(session, address, keep=keep)
         act = (names, "discard", address, str(selection), identity)
@@ -328,17 +334,14 @@ def undiscard(
 # ------------------------------------------------------------------------------------------------------------- parts
 
 
-def _keep(session: Session, names: Addresses) -> Keep | None:
-    """Prepare to keep what is discarded; None, and a complaint, where that cannot be."""
+def _can_be_kept(session: Session, names: Addresses) -> bool:
+    """Say whether what is discarded can be kept for a week; complain where only a right is missing."""
     if names.backend != "postgresql":
-        return None
-    try:
-        return begin_to_keep(session, names, token_hex(8))
-    except RowbusError as error:
-        complain(
-            f"What is discarded is gone for good: {error}; `rowbus schema grants --web` prints the grant"
-        )
-        return None
+        return False
+    obstacle = find_obstacle(session, names)
+    if obstacle:
+        complain(f"What is discarded is gone for good: {obstacle}")
+    return not obstacle
 
 
 def _refuse_nothing(selection: Selection, *, everything: bool) -> None:

@@ -70,8 +70,9 @@ def _role(
     grants = list[tuple[Plan, Purpose]]()
     for purpose, given in wanted.items():
         meant = Purpose(**{purpose: True})
-        if given is True:  # for what has no tables of an endpoint's
-            grants.append((Plan(names, [], [], database), meant))
+        if given is True:  # for what has no tables of an endpoint's; who only looks, looks at these, too
+            among = {key: key in wanted for key in ("view", "operate")}
+            grants.append((Plan(names, [], [], database), meant._replace(**among)))
             continue
         for name in _names(role, purpose, given):
             plan = plans.get(name) or Plan(names, queue_addresses([name], names), [], database)

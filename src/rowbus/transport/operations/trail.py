@@ -10,7 +10,8 @@ import os
 import pwd
 import secrets
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rowbus.database.blocking import BlockingSession, run_now
 from rowbus.errors import RowbusError
@@ -19,13 +20,17 @@ from rowbus.transport.queues.catalog.looking import is_there
 from rowbus.transport.queues.installer import make_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
     from rowbus.database.sessions import Session
     from rowbus.messages.addresses import Addresses
-    from rowbus.transport.operations.table import OperationsTable
+    from rowbus.transport.operations.table import OperationRow, OperationsTable
 
 DONE, FAILED = "done", "failed"
+
+MOST_LOOKED_AT: Final = 100
+LIVELY: Final = timedelta(hours=1)
+"""What was not heard of for longer is taken for one whose process was killed."""
 
 
 class Act(NamedTuple):
@@ -61,7 +66,8 @@ def noted(
 ) -> Generator[Note]:
     """Note what a command does; the person is who runs it, with the role of its session.
 
-    Give `act` without a person. A database that keeps no trail has none; `warn` hears why nothing can be noted.
+    Give `act` without a person. A database that keeps no trail has none; `warn` hears why nothing can be noted, and in
+    the end what others did to the same queue meanwhile.
     """
     identity = identity or secrets.token_hex(8)
     table = _begun(session, addresses, identity, act, warn)
@@ -78,6 +84,8 @@ def noted(
         raise
     if table is not None:
         session.run(table.end(identity, DONE, ""))
+        for line in beside(session.run(table.list(MOST_LOOKED_AT)), identity):
+            warn(line)
 
 
 def _begun(
@@ -91,6 +99,25 @@ def _begun(
     except RowbusError as error:
         warn(f"this is not noted in {table.address}: {error}; `rowbus schema grants --web` prints the grant")
         return None
+
+
+def beside(rows: Sequence[OperationRow], identity: str) -> list[str]:
+    """Tell what others did to the same queue while an operation ran: a sentence each. Pure."""
+    mine = next((row for row in rows if row.id == identity), None)
+    if mine is None:
+        return []
+    others = (row for row in rows if row.id != identity and row.queue == mine.queue)
+    return [
+        _told(row) for row in others if row.noted >= mine.began - (LIVELY if row.is_running else timedelta())
+    ]
+
+
+def _told(row: OperationRow) -> str:
+    if row.is_running:
+        return f"{row.person} began this at {row.began:%H:%M:%S} UTC, and it runs: {row.action}, {row.done:,} done."
+    return (
+        f"{row.person} worked here, too, from {row.began:%H:%M:%S} UTC on: {row.action}, {row.done:,} done."
+    )
 
 
 def person_here(session: Session, addresses: Addresses) -> str:

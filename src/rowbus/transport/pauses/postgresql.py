@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.statements import Statement, no_rows, scalar
+from rowbus.database.statements import Statement, no_rows
 from rowbus.transport.pauses import table
 from rowbus.transport.pauses.table import Pause, PauseSubject
 from rowbus.transport.queues.records.postgresql import RecordTable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from rowbus.database.statements import Query, Rows
+    from rowbus.database.statements import Rows
 
 
 class PausesTable(table.PausesTable, RecordTable):
@@ -48,15 +48,6 @@ class PausesTable(table.PausesTable, RecordTable):
     def can_be_read(self) -> Statement[bool]:
         """Say whether the table is there, and this role may read it."""
         return self._asked(self._load("can_be_read", "Failed to look for", prepare=True))
-
-    def can_be_changed(self) -> Statement[bool]:
-        """Say whether this role may pause: write to the table, or create it if it is missing."""
-        return self._asked(self._load("can_be_changed", "Failed to look for"))
-
-    def _asked(self, query: Query) -> Statement[bool]:
-        return Statement(
-            query, {"schema_name": self.address.schema, "table_name": self.address.table}, scalar
-        )
 
 
 def _pauses(rows: Rows, _count: int) -> list[Pause]:

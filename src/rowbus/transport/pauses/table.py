@@ -83,10 +83,6 @@ class PausesTable(RecordStatements):
         """End a pause; say 0 if there was none."""
         raise NotImplementedError
 
-    def can_be_changed(self) -> Statement[bool]:
-        """Say whether this role may pause: write to the table, or create it if it is missing."""
-        raise NotImplementedError
-
     def holds(self, names: Sequence[PauseSubject]) -> Statement[list[PauseSubject]]:
         """Return which of these are paused."""
         raise NotImplementedError

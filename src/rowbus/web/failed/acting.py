@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from anyio.to_thread import run_sync
 
 from rowbus.errors import ConfigurationError
+from rowbus.transport.operations import trail
+from rowbus.transport.operations.discarded.table import find_obstacle
 from rowbus.transport.queues.catalog.looking import refuse_strangers
 from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failures.index import holding
@@ -116,7 +118,9 @@ async def ask_to_retry(visit: Visit) -> Question:
 
 
 async def ask_to_discard(visit: Visit) -> Question:
-    """Ask whether messages are to be deleted."""
+    """Ask whether messages are to be deleted. Raises ConfigurationError where they cannot be kept for a week."""
+    if obstacle := await visit.read(find_obstacle, visit.site.addresses):
+        raise ConfigurationError(f"Nothing was discarded: {obstacle}")
     found = await meant(visit)
     return Question(
         title=f"Discard {_how_many(found)}?",
@@ -217,7 +221,8 @@ async def _carry_out(visit: Visit, operation: Operation, act: Act, verb: str, *,
             moved = result.moved.total()
             operation.advance(moved, stayed=len(batch) - moved)
         state = State.STOPPED if operation.stopping else State.DONE
-        text = _told_result(total, verb)
+        beside = trail.beside(await visit.read(latest, visit.site.addresses), operation.id)
+        text = _told_result(total, verb, beside)
     finally:
         await visit.write(_end, table, operation, state, text)
     return text
@@ -249,7 +254,7 @@ def _end(session: Session, table: OperationsTable, operation: Operation, state: 
     session.run(table.end(operation.id, state.value, text))
 
 
-def _told_result(total: Result, verb: str) -> str:
+def _told_result(total: Result, verb: str, beside: Sequence[str]) -> str:
     moved = [f"{plural(count, 'message')} {verb}: {queue}" for queue, count in total.moved.most_common()]
     stayed = [f"{plural(count, 'message')} stayed: {reason}" for reason, count in total.stayed.most_common()]
-    return "\n".join(_told([*(moved or [f"No message was {verb}."]), *stayed]))
+    return "\n".join(_told([*(moved or [f"No message was {verb}."]), *stayed, *beside]))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.database.backends import bound_table
 from rowbus.database.blocking import BlockingSession, run_now
 from rowbus.errors import QueueNotFoundError
-from rowbus.transport.queues.catalog.looking import refuse_strangers
+from rowbus.transport.operations.table import operations_address, operations_table
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, is_there, refuse_strangers
 from rowbus.transport.queues.installer import make_table
 from rowbus.transport.queues.records.table import RecordStatements
 from rowbus.transport.queues.table import queue_table
@@ -88,6 +89,22 @@ def discarded_table(address: QueueAddress) -> DiscardedTable:
 def discarded_address(addresses: Addresses) -> QueueAddress:
     """Return the table of discarded messages of a database."""
     return addresses.for_endpoint(DISCARDED)
+
+
+def find_obstacle(session: Session, addresses: Addresses) -> str:
+    """Say why nothing that is discarded can be kept, and what to do; an empty text if it can be."""
+    table = discarded_table(discarded_address(addresses))
+    try:
+        is_there(session, table)
+    except NotLookedAtError as error:
+        return str(error)
+    if session.run(table.can_be_changed()):
+        return ""
+    role = session.run(operations_table(operations_address(addresses)).role())
+    return (
+        f"the role {role} needs SELECT, INSERT, UPDATE and DELETE on {table.address}, which keeps it for a week; "
+        f"`rowbus schema grants --web --role {role}` prints what the owner is to run."
+    )
 
 
 def begin_to_keep(session: Session, addresses: Addresses, operation: str) -> Keep:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from rowbus.database.statements import Statement, affected, load, no_rows
+from rowbus.database.statements import Statement, affected, load, no_rows, scalar
 from rowbus.transport.queues.postgresql import exists
 from rowbus.transport.queues.records.table import RecordStatements
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from rowbus.database.statements import Rows
+    from rowbus.database.statements import Query, Rows
 
 
 class RecordTable(RecordStatements):
@@ -31,6 +31,16 @@ class RecordTable(RecordStatements):
     def exists(self) -> Statement[bool]:
         """Say whether the table exists."""
         return exists(self.address)
+
+    def can_be_changed(self) -> Statement[bool]:
+        """Say whether this role may read, write and delete from the table; see the base."""
+        file = "transport/queues/records/sql/postgresql/can_be_changed.sql"
+        return self._asked(load(file, failing=f"Failed to look for {self.address}"))
+
+    def _asked(self, query: Query) -> Statement[bool]:
+        return Statement(
+            query, {"schema_name": self.address.schema, "table_name": self.address.table}, scalar
+        )
 
     def _named(self, kind: str) -> str:
         """Name an index or a constraint of the table; PostgreSQL would cut what has the table's whole name in it."""

@@ -79,6 +79,10 @@ class RecordStatements:
         """Say whether the table exists."""
         raise NotImplementedError
 
+    def can_be_changed(self) -> Statement[bool]:
+        """Say whether this role may read, write and delete from the table, or create it if it is missing."""
+        raise NotImplementedError
+
     def grant(self, role: str) -> Statement[None]:
         """Let a role do what endpoints do with it."""
         return Statement(self._load("grant", f"Failed to grant {role} privileges on", role=role), {}, no_rows)
