@@ -14,7 +14,9 @@ import psycopg
 import pytest
 
 import rowbus
+from rowbus.database.backends import addresses_of
 from rowbus.messages.headers import Header
+from rowbus.transport.long_work.table import work_status
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.transport import eventually, within
 
@@ -268,7 +270,7 @@ async def test_work_is_cancelled_from_outside_and_says_by_whom(endpoints: Endpoi
     assert await count(endpoints, RUNNING) == 0
 
 
-async def test_a_client_tells_how_far_it_is_until_it_is_done_by_the_right_to_read_alone(
+async def test_a_client_and_an_endpoint_tell_how_far_it_is_until_it_is_done_by_the_right_to_read_alone(
     endpoints: Endpoints,
 ) -> None:
     sales, backend = endpoints.make("Sales", recoverability=NO_RETRIES), endpoints.backend
@@ -296,6 +298,7 @@ async def test_a_client_tells_how_far_it_is_until_it_is_done_by_the_right_to_rea
                 await backend.execute("set local role rowbus_test_reader")
                 found, other = await client.status("Sales", first), await client.status("Sales", "none")
             blocking = await asyncio.to_thread(_ask, backend.dsn, first)
+            own = await sales.status("Sales", first)
         finally:
             may_end.set()  # or the endpoint's stop waits for it
         await emptied(endpoints)
@@ -304,7 +307,7 @@ async def test_a_client_tells_how_far_it_is_until_it_is_done_by_the_right_to_rea
     assert found is not None
     assert found.since is not None
     assert found.since.tzinfo is not None
-    assert found == blocking
+    assert found == blocking == own
     assert found._replace(process=None, since=None) == rowbus.WorkStatus(
         "Sales", first, "Shop.Messages.PlaceOrder", None, None, 0, 0.4, "page 12 of 30", None
     )
@@ -346,6 +349,11 @@ async def test_duplicates_are_found_and_a_message_in_the_error_queue_may_come_ag
 def test_settings_that_cannot_work_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(rowbus.ConfigurationError, match="it must be at least"):
         rowbus.EndpointSettings(**options)
+
+
+def test_sql_server_has_no_work_to_ask_about() -> None:
+    with pytest.raises(rowbus.ConfigurationError, match="work on PostgreSQL alone"):
+        work_status(addresses_of("mssql://server/shop").for_endpoint("Sales"), "1")
 
 
 def test_mode_none_has_no_handlers_that_take_long() -> None:

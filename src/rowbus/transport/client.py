@@ -25,7 +25,7 @@ from rowbus.messages.outgoing import Due, Options, Origin
 from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.composition import Composer, Destination, identity_of
 from rowbus.transport.inserts import CountedMessages, Inserts
-from rowbus.transport.long_work.table import WorkStatus, long_work_of, long_work_table
+from rowbus.transport.long_work.table import WorkStatus, work_status
 from rowbus.transport.pubsub.publication import publish
 from rowbus.transport.queues.installer import create_missing
 from rowbus.transport.send_options import SendOptions, asked, options_of
@@ -103,8 +103,8 @@ class ConnectionVerbs(Verbs):
         )
 
     async def _status(self, destination: Destination, message_id: str) -> WorkStatus | None:
-        work = long_work_table(long_work_of(self._composer.address(destination)))
-        return await (await self._session()).run(work.status(message_id))
+        question = work_status(self._composer.address(destination), message_id)
+        return await (await self._session()).run(question)
 
     async def _create(self, session: UserSession, destination: QueueAddress, due: Due) -> None:
         """Create the tables that a message needs, where they are missing."""

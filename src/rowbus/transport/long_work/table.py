@@ -169,10 +169,10 @@ def long_work_address(endpoint: str, addresses: Addresses) -> QueueAddress:
     return address
 
 
-def long_work_of(queue: QueueAddress) -> QueueAddress:
-    """Return the table of the running work of a queue's endpoint. Raises ConfigurationError where there can be none."""
+def work_status(queue: QueueAddress, message_id: str) -> Statement[WorkStatus | None]:
+    """Return the question how far a queue's endpoint is with a message. Raises ConfigurationError on SQL Server."""
     if queue.backend != "postgresql":
         raise ConfigurationError(
             f"There is no running work of {queue}: handlers that take long work on PostgreSQL alone."
         )
-    return queue.satellite(RUNNING)
+    return long_work_table(queue.satellite(RUNNING)).status(message_id)
