@@ -85,6 +85,7 @@ from rowbus.transport.delayed_store.protocol import (
 )
 from rowbus.transport.delayed_store.stores import PostgresDelayedMessageStore, SqlServerDelayedMessageStore
 from rowbus.transport.limits.rate import RateLimit
+from rowbus.transport.long_work.table import WorkStatus
 from rowbus.transport.migrations import endpoint_sql, grant_sql, queue_sql
 from rowbus.transport.recoverability.backoff import exponential
 from rowbus.transport.recoverability.policy import (
@@ -134,6 +135,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "AsyncClient",
     "Client",
     "DelayedMover",
+    "WorkStatus",
     "resolve_dsn",
     # asking, and waiting for the answer
     "AsyncRequestClient",

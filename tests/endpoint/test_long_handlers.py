@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
 import rowbus
+from rowbus.database.backends import addresses_of
 from rowbus.messages.headers import Header
+from rowbus.transport.long_work.table import work_status
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
-from tests.conformance.transport import eventually
+from tests.conformance.transport import eventually, within
 
 pytestmark = pytest.mark.only("PostgreSQL", reason="handlers that take long work on PostgreSQL alone")
 
@@ -266,6 +270,57 @@ async def test_work_is_cancelled_from_outside_and_says_by_whom(endpoints: Endpoi
     assert await count(endpoints, RUNNING) == 0
 
 
+async def test_a_client_and_an_endpoint_tell_how_far_it_is_until_it_is_done_by_the_right_to_read_alone(
+    endpoints: Endpoints,
+) -> None:
+    sales, backend = endpoints.make("Sales", recoverability=NO_RETRIES), endpoints.backend
+    told, may_end = asyncio.Event(), asyncio.Event()
+    client = backend.client()
+
+    @sales.handler("Shop.Messages.PlaceOrder", long=True)
+    async def place(message: PlaceOrder, context: rowbus.LongContext) -> None:
+        await context.progress(0.4, "page 12 of 30")
+        told.set()
+        await may_end.wait()
+
+    with pytest.raises(rowbus.StorageError, match=r"Sales.Running.*starting an endpoint with a handler"):
+        await client.status("Sales", "none")
+    async with sales:
+        try:
+            first = await sales.send("Sales", PlaceOrder("1"))
+            await within(told.wait())
+            told.clear()
+            await sales.send("Sales", PlaceOrder("2"))
+            await within(told.wait())
+            async with backend.transaction(force_rollback=True):
+                await backend.execute("create role rowbus_test_reader")
+                await backend.execute(f"grant select on {RUNNING} to rowbus_test_reader")
+                await backend.execute("set local role rowbus_test_reader")
+                found, other = await client.status("Sales", first), await client.status("Sales", "none")
+            blocking = await asyncio.to_thread(_ask, backend.dsn, first)
+            own = await sales.status("Sales", first)
+        finally:
+            may_end.set()  # or the endpoint's stop waits for it
+        await emptied(endpoints)
+        after = await client.status("Sales", first)
+
+    assert found is not None
+    assert found.since is not None
+    assert found.since.tzinfo is not None
+    assert found == blocking == own
+    assert found._replace(process=None, since=None) == rowbus.WorkStatus(
+        "Sales", first, "Shop.Messages.PlaceOrder", None, None, 0, 0.4, "page 12 of 30", None
+    )
+    assert found.process is not None
+    assert found.process.endswith(f"/{os.getpid()}")
+    assert (other, after) == (None, None)
+
+
+def _ask(dsn: str, message_id: str) -> rowbus.WorkStatus | None:
+    with psycopg.connect(dsn) as connection:
+        return rowbus.Client(connection).status("Sales", message_id)
+
+
 async def test_duplicates_are_found_and_a_message_in_the_error_queue_may_come_again(
     endpoints: Endpoints,
 ) -> None:
@@ -294,6 +349,11 @@ async def test_duplicates_are_found_and_a_message_in_the_error_queue_may_come_ag
 def test_settings_that_cannot_work_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(rowbus.ConfigurationError, match="it must be at least"):
         rowbus.EndpointSettings(**options)
+
+
+def test_sql_server_has_no_work_to_ask_about() -> None:
+    with pytest.raises(rowbus.ConfigurationError, match="work on PostgreSQL alone"):
+        work_status(addresses_of("mssql://server/shop").for_endpoint("Sales"), "1")
 
 
 def test_mode_none_has_no_handlers_that_take_long() -> None:

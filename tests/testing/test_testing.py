@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -143,15 +144,21 @@ async def test_handlers_work_on_the_connection_of_the_test_and_in_its_transactio
     async def place(order: PlaceOrder, context: Context) -> None:
         await context.connection.execute("insert into orders values (%s)", (order.order_id,))
 
+    @sales.handler("Shop.PlaceSlowly", long=True)
+    async def place_slowly(order: PlaceOrder, context: rowbus.LongContext) -> None:
+        async with context.transaction() as step:
+            await step.connection.execute("insert into orders values ('slowly')")
+
     async with await psycopg.AsyncConnection.connect(database) as connection:
         await connection.execute("create table orders (id text)")
         outcome = await run_handlers(sales, ORDER, connection=connection)
+        slow = await run_handlers(sales, {"order_id": "1"}, type="Shop.PlaceSlowly", connection=connection)
         found = await (await connection.execute("select id from orders")).fetchall()
         await connection.rollback()
         missing = await (await connection.execute("select to_regclass('orders')")).fetchone()
 
-    assert outcome.error is None
-    assert found == [(ORDER.order_id,)]
+    assert (outcome.error, slow.error) == (None, None)
+    assert found == [(ORDER.order_id,), ("slowly",)]
     assert missing == (None,)
 
 
@@ -165,6 +172,83 @@ async def test_so_is_one_in_a_thread() -> None:
     outcome = await run_handlers(sales, ORDER)
 
     assert isinstance(outcome.error, HandlerError)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_handler_that_takes_long_says_its_progress_and_its_steps_are_there_though_it_fails(
+    *, is_async: bool
+) -> None:
+    sales, refusals = Endpoint("Sales"), list[str]()
+
+    async def place(order: PlaceOrder, context: rowbus.LongContext) -> None:
+        await context.progress(0.5, "one of two")
+        async with context.transaction() as step:
+            await step.send("Billing", ChargeCard(1))
+            await step.append("orders", "a step", type="step")
+        with suppress(ValueError):
+            async with context.transaction() as step:
+                await step.send("Billing", ChargeCard(2))
+                raise ValueError
+        await context.progress(1)
+        await context.send("Billing", ChargeCard(3))
+        try:
+            _ = context.connection
+        except HandlerError as error:
+            refusals.append(str(error))
+        async with context.transaction() as step:
+            _ = step.connection
+
+    def place_in_thread(order: PlaceOrder, context: rowbus.SyncLongContext) -> None:
+        context.progress(0.5, "one of two")
+        with context.transaction() as step:
+            step.send("Billing", ChargeCard(1))
+            step.append("orders", "a step", type="step")
+        with suppress(ValueError), context.transaction() as step:
+            step.send("Billing", ChargeCard(2))
+            raise ValueError
+        context.progress(1)
+        context.send("Billing", ChargeCard(3))
+        try:
+            _ = context.connection
+        except HandlerError as error:
+            refusals.append(str(error))
+        with context.transaction() as step:
+            _ = step.connection
+
+    sales.handler(long=True)(place if is_async else place_in_thread)
+    outcome = await run_handlers(sales, ORDER)
+
+    assert list(outcome.progress) == [(0.5, "one of two"), (1, "")]
+    assert [sent.read(ChargeCard) for sent in outcome.sends] == [ChargeCard(1)]
+    assert [event.type for event in outcome.events] == ["step"]
+    assert "in no transaction while it runs" in refusals[0]
+    assert isinstance(outcome.error, HandlerError)
+    assert "rowbus.testing.running()" in str(outcome.error)
+
+
+async def test_what_a_handler_that_takes_long_sends_leaves_with_its_end_or_with_the_block_that_ends_it() -> (
+    None
+):
+    sales, billing = Endpoint("Sales"), Endpoint("Billing")
+
+    @sales.handler(long=True)
+    async def place(order: PlaceOrder, context: rowbus.LongContext) -> None:
+        await context.send("Billing", ChargeCard(1))
+
+    @billing.handler(long=True)
+    async def charge(order: PlaceOrder, context: rowbus.LongContext) -> None:
+        await context.send("Billing", ChargeCard(1))
+        async with context.transaction(finish=True) as step:
+            await step.send("Billing", ChargeCard(2))
+        await context.send("Billing", ChargeCard(3))
+        with pytest.raises(rowbus.LeaseLostError, match="is over"):
+            await context.progress(1)
+
+    ended, finished = await run_handlers(sales, ORDER), await run_handlers(billing, ORDER)
+
+    assert (ended.error, finished.error) == (None, None)
+    assert [sent.read(ChargeCard).amount for sent in ended.sends] == [1]
+    assert [sent.read(ChargeCard).amount for sent in finished.sends] == [2, 1]
 
 
 async def test_a_message_that_could_not_be_sent_is_the_tests_own_error() -> None:

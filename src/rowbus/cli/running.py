@@ -16,7 +16,7 @@ from rowbus.cli.target import addresses_in, noting, open_database
 from rowbus.transport.long_work.table import (
     COLUMNS,
     Cancelling,
-    Progress,
+    WorkStatus,
     long_work_address,
     long_work_table,
 )
@@ -57,7 +57,7 @@ def list_(
 
     Without a process: it waits for one.
     """
-    addresses, found = addresses_in(database, schema), list[tuple[str, Progress]]()
+    addresses, found = addresses_in(database, schema), list[WorkStatus]()
     with open_database(database).session() as session:
         for table in _tables(session, addresses, endpoint):
             try:
@@ -65,11 +65,11 @@ def list_(
             except NotLookedAtError as error:
                 complain(f"{table} is not looked at: {error.reason}")
                 continue
-            found += [(table.table.rpartition(".")[0], row) for row in rows]
+            found += rows
     if as_json:
-        show_json([{"endpoint": name, **row._asdict()} for name, row in found])
+        show_json([row._asdict() for row in found])
     elif found:
-        show_table(HEAD, [_cells(name, row) for name, row in found])
+        show_table(HEAD, [_cells(row) for row in found])
     if not found:
         complain("no handler that takes long is running")
         raise typer.Exit(1)
@@ -116,12 +116,12 @@ def _tables(session: Session, addresses: Addresses, endpoint: str | None) -> lis
     return found.tables
 
 
-def _cells(endpoint: str, row: Progress) -> tuple[object, ...]:
+def _cells(row: WorkStatus) -> tuple[object, ...]:
     since = "" if row.since is None else duration(datetime.now(UTC) - row.since)
     progress = "" if row.fraction is None else f"{row.fraction:.0%} {row.note or ''}".strip()
     kind = row.types.partition(";")[0]
     return (
-        endpoint,
+        row.endpoint,
         row.message_id,
         kind,
         row.process or "",

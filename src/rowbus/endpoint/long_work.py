@@ -16,14 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from rowbus.endpoint.long_context import LongDelivery, Outside
-from rowbus.endpoint.pipeline import identify
 from rowbus.errors import (
-    HandlerError,
     HandlingInterruptedError,
     LeaseLostError,
     RowbusError,
     StorageError,
-    UnknownMessageTypeError,
     WorkCancelledError,
 )
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
@@ -118,20 +115,9 @@ class LongWork(Service):
         move = self._move if duplicates is None else duplicates.around(self._move)
 
         async def process(delivery: Delivery) -> None:
-            await (move if self._is_long(delivery) else proceed)(delivery)
+            await (move if self._pipeline.takes_long(delivery) else proceed)(delivery)
 
         return process
-
-    def _is_long(self, delivery: Delivery) -> bool:
-        identify(delivery)
-        try:
-            handlers = self._pipeline.plan(delivery)
-        except UnknownMessageTypeError:  # which its processing raises too
-            return False
-        long = [handler.name for handler in handlers if handler.is_long]
-        if long and len(long) < len(handlers):
-            raise HandlerError(f"{long[0]} takes long, so it must be the only handler of its messages.")
-        return bool(long)
 
     async def _move(self, delivery: Delivery) -> None:
         queue, headers = delivery.receive_address.canonical, encode_copied_headers(delivery.headers)

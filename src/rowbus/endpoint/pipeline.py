@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from rowbus.endpoint.context import STOPPED, Context, SyncContext
 from rowbus.endpoint.decisions import is_control
 from rowbus.endpoint.long_context import LongContext, SyncLongContext
+from rowbus.errors import HandlerError, UnknownMessageTypeError
 from rowbus.messages.headers import Header
 from rowbus.messages.message_names import MessageSubject
 from rowbus.messages.return_code import RETURN_CODE, return_code_of
@@ -87,6 +88,18 @@ class Pipeline:
             logger.debug("Message %s has no body to handle", headers[Header.MESSAGE_ID])
             return ()
         return self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))
+
+    def takes_long(self, delivery: Delivery) -> bool:
+        """Say whether a message's handler takes long; raises HandlerError when it is not the only one."""
+        identify(delivery)
+        try:
+            handlers = self.plan(delivery)
+        except UnknownMessageTypeError:  # which its processing raises too
+            return False
+        long = [handler.name for handler in handlers if handler.is_long]
+        if long and len(long) < len(handlers):
+            raise HandlerError(f"{long[0]} takes long, so it must be the only handler of its messages.")
+        return bool(long)
 
     def _takers_of_answers(self, headers: Mapping[str, str | None]) -> tuple[Handler, ...]:
         if RETURN_CODE in self._handlers.names():

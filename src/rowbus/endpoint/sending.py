@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.messages.addresses import address_of
 from rowbus.messages.message_types import event_name
+from rowbus.transport.long_work.table import work_status
 from rowbus.transport.send_options import SendOptions, asked, options_of
 from rowbus.transport.send_verbs import AsyncSendVerbs
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.dispatch import AnySend, Multicast
     from rowbus.transport.composition import Composer, Destination
+    from rowbus.transport.long_work.table import WorkStatus
 
 
 class Sending(AsyncSendVerbs):
@@ -67,6 +69,15 @@ class Sending(AsyncSendVerbs):
         not started.
         """
         return await self._started().cancel(message_id)
+
+    async def status(self, destination: Destination, message_id: str) -> WorkStatus | None:
+        """Say how far a handler that takes long is with a message, of this endpoint or another.
+
+        In a transaction of its own; otherwise as `Client.status`. Raises ConfigurationError also when the endpoint is
+        not started.
+        """
+        running = self._started()
+        return await running.dispatcher.ask(work_status(running.sender.address(destination), message_id))
 
     async def subscribe(self, *events: type | str) -> None:
         """Have a copy of each of these events come to the endpoint's queue, once for all its instances.

@@ -8,10 +8,13 @@ has the headers that its receiver would read.
 from __future__ import annotations
 
 import uuid
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from rowbus import ClaimNotFoundError, HandlerError
+from rowbus import ClaimNotFoundError, HandlerError, LeaseLostError
+from rowbus.endpoint.long_context import LongDelivery, Outside
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.steps.chain import with_own_steps
 from rowbus.endpoint.steps.mutation import with_mutators
@@ -28,9 +31,9 @@ from rowbus.transport.claims.claim_check import ClaimCheck
 from rowbus.transport.receiving.delivery import Delivery
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
-    from rowbus.database.sessions import ReceiveSession
+    from rowbus.database.sessions import ReceiveSession, SessionPool
     from rowbus.endpoint.endpoint import Endpoint
     from rowbus.messages.dispatch import Leaving
     from rowbus.messages.mutators import Mutator
@@ -74,6 +77,7 @@ class Outbox:
     def __init__(self) -> None:
         self.sent: list[SentMessage] = []
         self.appended: list[AppendedEvent] = []
+        self.progress: list[tuple[float, str]] = []
 
     def note(self, sends: Sequence[AnySend]) -> None:
         """Note nothing: there is no queue to be missing."""
@@ -81,6 +85,10 @@ class Outbox:
     async def dispatch(self, sends: Sequence[Leaving]) -> None:
         """Take what a handler sends with `immediate`."""
         await self.leave(sends, immediate=True)
+
+    def outcome(self, error: BaseException | None) -> Outcome:
+        """Return what became of the attempt."""
+        return Outcome(tuple(self.sent), error, tuple(self.appended), tuple(self.progress))
 
     async def leave(self, leaving: Sequence[Leaving], *, immediate: bool) -> None:
         """Take what leaves in one dispatch, equal messages collapsed, headers as they would be read."""
@@ -114,7 +122,12 @@ class NoTransaction:
 
     sync_handler_connection = handler_connection
 
-    async def run(self, _statement: object, *, undoable: bool) -> NoReturn:  # noqa: ARG002 - as sessions do
+    @asynccontextmanager
+    async def session(self) -> AsyncGenerator[NoTransaction]:
+        """Stand for a pool's session, too: for a handler that takes long, outside of its transactions."""
+        yield self
+
+    async def run(self, _statement: object, *, undoable: bool = False) -> NoReturn:  # noqa: ARG002 - as sessions do
         """Refuse what works on Rowbus's own tables."""
         raise HandlerError(
             "run_handlers works without a database: run the endpoint with rowbus.testing.running() to test this."
@@ -125,6 +138,54 @@ class NoTransaction:
 
     def discard(self) -> None:
         """Do nothing: there is no connection."""
+
+
+class LongAttempt(LongDelivery):
+    """One attempt at a message whose handler takes long: its lease is never lost.
+
+    What a block of `context.transaction()` sends leaves at the block's end; its `connection` is the test's. What it did
+    on that is not undone when it raises: the transaction is the test's.
+    """
+
+    def __init__(
+        self,
+        row: MessageRow,
+        headers: dict[str, str | None],
+        address: QueueAddress,
+        session: NoTransaction,
+        outbox: Outbox,
+    ) -> None:
+        dispatcher = cast("Dispatcher", outbox)
+        outside = cast("ReceiveSession", Outside(cast("SessionPool", session)))
+        super().__init__(row, headers, address, outside, dispatcher, items={})
+        inside = cast("ReceiveSession", session)
+        self._begun = partial(Delivery, row, headers, address, inside, dispatcher, items={})
+        self._outbox = outbox
+        self._is_finished = False
+        self.step = self._open
+        self.note_progress = self._note
+
+    async def leave(self) -> None:
+        """Send what the handler sent outside of its blocks, at its end; nothing after a block that finished it."""
+        if not self._is_finished:
+            await self._outbox.leave(self.sends, immediate=False)
+
+    @asynccontextmanager
+    async def _open(self, is_end: bool) -> AsyncGenerator[Delivery]:  # noqa: FBT001 - as `step`
+        self._ensure_unfinished()
+        step = self._begun()
+        yield step
+        await self._outbox.leave([*step.sends, *(self.sends if is_end else ())], immediate=False)
+        self._is_finished = is_end
+
+    async def _note(self, fraction: float, note: str) -> None:
+        self._ensure_unfinished()
+        self._outbox.progress.append((fraction, note))
+
+    def _ensure_unfinished(self) -> None:
+        if self._is_finished:
+            text = f"The work of message {self.id} is over: nothing of this is committed."
+            raise LeaseLostError(text, queue=self.receive_address.canonical, claim=1)
 
 
 CALLER: Final = "caller"
@@ -153,12 +214,13 @@ async def run_handlers(
     the endpoint would refuse to handle (UnknownMessageTypeError, MessageDeserializationError), is the outcome's
     `error`: nothing is retried, no error queue is involved. A handler's `context.connection` is the `connection` given,
     with its transaction, which stays yours to commit or roll back: asynchronous for `async def` handlers, synchronous
-    for `def` ones. Without one, a handler that touches it gets a HandlerError. Raises, for a message that cannot be
-    sent at all, MessageSerializationError, InvalidHeaderError or InvalidAddressError.
+    for `def` ones. Without one, a handler that touches it gets a HandlerError. A handler that takes long has it in the
+    blocks of its `context.transaction()`, none of which is undone; its progress is the outcome's `progress`. Raises,
+    for a message that cannot be sent at all, MessageSerializationError, InvalidHeaderError or InvalidAddressError.
     """
     outbox, mutators = Outbox(), without_tables(endpoint.mutators)
     row = _incoming(endpoint, message, type, headers, reply_to, mutators=mutators)
-    delivery = _delivery(endpoint, row, outbox, connection)
+    session = NoTransaction(connection)
     sender = endpoint.sender(Identity(endpoint.name, "testing", "0" * 32), _subscribers)
     pipeline = Pipeline(endpoint._handlers, sender)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - runs them
     process = with_own_steps(pipeline, endpoint._steps, _no_failures)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
@@ -167,13 +229,19 @@ async def run_handlers(
     dependencies = endpoint._handlers.dependencies  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
     async with dependencies.replaced(provide or {}):
         try:
+            delivery = _delivery(endpoint, row, outbox, session)
+            if pipeline.takes_long(delivery):
+                delivery = LongAttempt(row, delivery.headers, delivery.receive_address, session, outbox)
             await process(delivery)
         except Exception as error:  # noqa: BLE001 - a handler may raise anything; the test looks at it
-            return Outcome(tuple(outbox.sent), error)
+            return outbox.outcome(error)
         finally:
             pipeline.close()
-    await outbox.leave(delivery.sends, immediate=False)
-    return Outcome(tuple(outbox.sent), None, tuple(outbox.appended))
+    if isinstance(delivery, LongAttempt):
+        await delivery.leave()
+    else:
+        await outbox.leave(delivery.sends, immediate=False)
+    return outbox.outcome(None)
 
 
 def _no_failures(_delivery: Delivery) -> int:
@@ -214,8 +282,8 @@ def _incoming(
     )
 
 
-def _delivery(endpoint: Endpoint, row: MessageRow, outbox: Outbox, connection: object) -> Delivery:
-    session = cast("ReceiveSession", NoTransaction(connection))  # it has what a delivery uses of one
+def _delivery(endpoint: Endpoint, row: MessageRow, outbox: Outbox, session: NoTransaction) -> Delivery:
+    has_its_uses = cast("ReceiveSession", session)  # it has what a delivery uses of one
     return Delivery(
-        row, decode_headers(row.headers), endpoint.address, session, cast("Dispatcher", outbox), items={}
+        row, decode_headers(row.headers), endpoint.address, has_its_uses, cast("Dispatcher", outbox), items={}
     )

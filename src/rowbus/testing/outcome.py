@@ -43,13 +43,15 @@ class SentMessage(NamedTuple):
 class Outcome(NamedTuple):
     """What became of one attempt at a message.
 
-    `sends` is what left, in order, replies included; after an `error` only what was sent with `immediate`. `events` is
-    what was appended to logs, in order; nothing after an `error`.
+    `sends` is what left, in order, replies included; after an `error` only what was sent with `immediate`, or in a
+    transaction of a handler that takes long. `events` is what was appended to logs, in order, with the same exception.
+    `progress` is what such a handler said of its progress: each fraction with its note, in order.
     """
 
     sends: tuple[SentMessage, ...]
     error: BaseException | None
     events: tuple[AppendedEvent, ...] = ()
+    progress: tuple[tuple[float, str], ...] = ()
 
     @property
     def published(self) -> tuple[SentMessage, ...]:

@@ -25,6 +25,7 @@ from rowbus.messages.outgoing import Due, Options, Origin
 from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.composition import Composer, Destination, identity_of
 from rowbus.transport.inserts import CountedMessages, Inserts
+from rowbus.transport.long_work.table import WorkStatus, work_status
 from rowbus.transport.pubsub.publication import publish
 from rowbus.transport.queues.installer import create_missing
 from rowbus.transport.send_options import SendOptions, asked, options_of
@@ -101,6 +102,10 @@ class ConnectionVerbs(Verbs):
             await session.run(self._inserts.cancelling(self._composer.address(destination), message_id)) > 0
         )
 
+    async def _status(self, destination: Destination, message_id: str) -> WorkStatus | None:
+        question = work_status(self._composer.address(destination), message_id)
+        return await (await self._session()).run(question)
+
     async def _create(self, session: UserSession, destination: QueueAddress, due: Due) -> None:
         """Create the tables that a message needs, where they are missing."""
         await create_missing(session, self._inserts.tables(destination, due, self._composer.mutators))
@@ -172,6 +177,16 @@ class Client(ConnectionVerbs, SendVerbs):
         """
         return run_now(self._cancel(destination, message_id))
 
+    def status(self, destination: Destination, message_id: str) -> WorkStatus | None:
+        """Say how far a handler that takes long is with a message, by the id that `send` returned.
+
+        `destination` is that of the send, or the endpoint's name where its queue is called otherwise. None: the message
+        still waits in its queue, is done, or has failed for good. Needs no right but to read the endpoint's table of
+        running work. Raises StorageError, for a missing table, too (no handler of the endpoint takes long, or it never
+        started), ConfigurationError on SQL Server, InvalidAddressError.
+        """
+        return run_now(self._status(destination, message_id))
+
     @options_of(SendOptions)
     def send_many(
         self, destination: Destination, messages: Iterable[object], **options: Unpack[SendOptions]
@@ -224,6 +239,10 @@ class AsyncClient(ConnectionVerbs, AsyncSendVerbs):
     async def cancel(self, destination: Destination, message_id: str) -> bool:
         """Cancel a delayed message in your transaction; say whether it still waited. See `Client.cancel`."""
         return await self._cancel(destination, message_id)
+
+    async def status(self, destination: Destination, message_id: str) -> WorkStatus | None:
+        """Say how far a handler that takes long is with a message. See `Client.status`."""
+        return await self._status(destination, message_id)
 
     @options_of(SendOptions)
     async def send_many(

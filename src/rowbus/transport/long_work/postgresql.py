@@ -5,19 +5,20 @@ Invariant: what a process does to a row it does under the row's epoch.
 
 from __future__ import annotations
 
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Statement, no_rows
 from rowbus.transport.long_work import table
-from rowbus.transport.long_work.table import Cancelling, Progress, Work
+from rowbus.transport.long_work.table import Cancelling, Work, WorkStatus
 from rowbus.transport.queues.records.postgresql import RecordTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
-    from rowbus.database.statements import Rows
+    from rowbus.database.statements import Query, Rows
     from rowbus.messages.address import QueueAddress
 
 
@@ -31,6 +32,7 @@ class LongWorkTable(table.LongWorkTable, RecordTable):
         self._take = self._load("take", "Failed to take work from", prepare=True)
         self._renew = self._load("renew", "Failed to renew leases in", prepare=True)
         self._hold = self._load("hold", "Failed to hold work in", prepare=True)
+        self._endpoint = address.table.removesuffix(f".{table.RUNNING}")
         self._remove = self._load("remove", "Failed to end work in", prepare=True)
 
     def put(self, work: Work) -> Statement[None]:
@@ -67,14 +69,21 @@ class LongWorkTable(table.LongWorkTable, RecordTable):
         query = self._load("progress", "Failed to note progress in")
         return Statement(query, {**_key(work), "fraction": fraction, "note": note}, self._is_own)
 
-    def list(self) -> Statement[list[Progress]]:
+    def list(self) -> Statement[list[WorkStatus]]:
         """Return running work; see the base."""
-        return Statement(self._load("list", "Failed to look for running work in"), {}, _listed)
+        return Statement(self._list(), {"message_id": None}, partial(_statuses, self._endpoint))
+
+    def status(self, message_id: str) -> Statement[WorkStatus | None]:
+        """Return how a message stands; see the base."""
+        return Statement(self._list(), {"message_id": message_id}, partial(_status, self._endpoint))
 
     def cancel(self, message_id: str, cancelling: Cancelling) -> Statement[int]:
         """Ask for an end; see the base."""
         parameters = {"message_id": message_id, "by": cancelling.by, "why": cancelling.why}
         return Statement(self._load("cancel", "Failed to cancel work in"), parameters, self._counted)
+
+    def _list(self) -> Query:
+        return self._load("list", "Failed to look for running work in")
 
     def _is_own(self, rows: Rows, count: int) -> bool:
         return self._counted(rows, count) > 0
@@ -96,5 +105,9 @@ def _renewed(rows: Rows, _count: int) -> dict[str, Cancelling | None]:
     return {str(key): None if by is None else Cancelling(by, why or "") for key, by, why in rows}
 
 
-def _listed(rows: Rows, _count: int) -> list[Progress]:
-    return [Progress(*row) for row in rows]
+def _statuses(endpoint: str, rows: Rows, _count: int) -> list[WorkStatus]:
+    return [WorkStatus(endpoint, *row) for row in rows]
+
+
+def _status(endpoint: str, rows: Rows, count: int) -> WorkStatus | None:
+    return next(iter(_statuses(endpoint, rows, count)), None)

@@ -68,18 +68,26 @@ class Cancelling(NamedTuple):
     why: str
 
 
-class Progress(NamedTuple):
-    """Running work, for people to look at; `fraction` is None until the handler has said how far it is."""
+class WorkStatus(NamedTuple):
+    """How a message stands whose handler takes long, from its move out of the queue to the handler's end.
 
+    `fraction` and `note` are what the handler said last with `context.progress`; None: nothing so far.
+    """
+
+    endpoint: str
     message_id: str
     types: str
+    """Its wire names, as its header has them."""
     process: str | None
-    """The process that has it; None while it waits for one."""
+    """The process that has it, as machine/pid; None while it waits for one."""
     since: datetime | None
+    """When that process took it; aware."""
     failures: int
+    """Attempts that failed before this one."""
     fraction: float | None
     note: str | None
     cancelled_by: str | None
+    """Who has asked for its end."""
 
 
 class LongWorkTable(RecordStatements):
@@ -127,8 +135,12 @@ class LongWorkTable(RecordStatements):
         """Note how far work is; say whether the row is still this process's."""
         raise NotImplementedError
 
-    def list(self) -> Statement[list[Progress]]:
+    def list(self) -> Statement[list[WorkStatus]]:
         """Return all running work, the oldest first. Locks nothing."""
+        raise NotImplementedError
+
+    def status(self, message_id: str) -> Statement[WorkStatus | None]:
+        """Return how a message stands, None if it is not here. Locks nothing."""
         raise NotImplementedError
 
     def cancel(self, message_id: str, cancelling: Cancelling) -> Statement[int]:
@@ -155,3 +167,12 @@ def long_work_address(endpoint: str, addresses: Addresses) -> QueueAddress:
             f"Endpoint {endpoint} has a handler that takes long: they work on PostgreSQL alone."
         )
     return address
+
+
+def work_status(queue: QueueAddress, message_id: str) -> Statement[WorkStatus | None]:
+    """Return the question how far a queue's endpoint is with a message. Raises ConfigurationError on SQL Server."""
+    if queue.backend != "postgresql":
+        raise ConfigurationError(
+            f"There is no running work of {queue}: handlers that take long work on PostgreSQL alone."
+        )
+    return long_work_table(queue.satellite(RUNNING)).status(message_id)

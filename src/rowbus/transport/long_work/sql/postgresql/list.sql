@@ -1,4 +1,4 @@
--- List an endpoint's running work, the oldest first.
+-- List an endpoint's running work, the oldest first: all of it, or that of the message of an id.
 -- Locks nothing; returns a row each: message id, types, process (null: it waits for one), since when, failures,
 -- progress from 0 to 1, note, and who has cancelled it.
 select
@@ -11,4 +11,8 @@ select
     known.note,
     known.cancelled_by
 from :"schema".:"running" as known
+where
+    :'message_id'::text is null
+    or known.headers::jsonb ->> 'NServiceBus.MessageId' = :'message_id'::text
+    or known.id::text = :'message_id'::text
 order by known.seq
