@@ -143,8 +143,8 @@ class NoTransaction:
 class LongAttempt(LongDelivery):
     """One attempt at a message whose handler takes long: its lease is never lost.
 
-    What a block of `context.transaction()` sends leaves at the block's end; its `connection` is the test's. What it did
-    on that is not undone when it raises: the transaction is the test's.
+    What a block of `LongContext.transaction()` sends leaves at the block's end; its `connection` is the test's. What it
+    did on that is not undone when it raises: the transaction is the test's.
     """
 
     def __init__(
@@ -215,8 +215,9 @@ async def run_handlers(
     `error`: nothing is retried, no error queue is involved. A handler's `context.connection` is the `connection` given,
     with its transaction, which stays yours to commit or roll back: asynchronous for `async def` handlers, synchronous
     for `def` ones. Without one, a handler that touches it gets a HandlerError. A handler that takes long has it in the
-    blocks of its `context.transaction()`, none of which is undone; its progress is the outcome's `progress`. Raises,
-    for a message that cannot be sent at all, MessageSerializationError, InvalidHeaderError or InvalidAddressError.
+    blocks of its `LongContext.transaction()`, none of which is undone; its progress is the outcome's `progress`.
+    Raises, for a message that cannot be sent at all, MessageSerializationError, InvalidHeaderError or
+    InvalidAddressError.
     """
     outbox, mutators = Outbox(), without_tables(endpoint.mutators)
     row = _incoming(endpoint, message, type, headers, reply_to, mutators=mutators)

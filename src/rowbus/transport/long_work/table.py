@@ -71,7 +71,7 @@ class Cancelling(NamedTuple):
 class WorkStatus(NamedTuple):
     """How a message stands whose handler takes long, from its move out of the queue to the handler's end.
 
-    `fraction` and `note` are what the handler said last with `context.progress`; None: nothing so far.
+    `fraction` and `note` are what the handler said last with `LongContext.progress`; None: nothing so far.
     """
 
     endpoint: str
