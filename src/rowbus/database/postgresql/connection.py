@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _IN_TRANSACTION = frozenset({TransactionStatus.INTRANS, TransactionStatus.INERROR})
+_END = 1.0
+"""Seconds that what still runs on a connection has to fail when the connection is closed."""
+
 _SET = control(b"savepoint rowbus_undoable", "Failed to set a savepoint")
 _UNDO = control(b"rollback to savepoint rowbus_undoable", "Failed to undo what failed")
 
@@ -271,7 +274,17 @@ class AsyncSession:
         return self.connection.closed
 
     async def close(self) -> None:
-        """Close the connection; harmless when it is closed or broken."""
+        """Close the connection, and have what still runs on it fail first; harmless when it is closed or broken.
+
+        Closing frees libpq's memory, which what waits for an answer reads when the answer comes. Whoever holds the
+        driver's lock and waits for no answer, as a stream that was left does, is not waited for.
+        """
+        lock = self.connection.lock
+        if lock.locked():
+            self._give_up()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_END), lock:
+                    pass
         await self.connection.close()
 
 

@@ -158,11 +158,11 @@ class ReceiveSession(AsyncSession):
             return
         try:
             if pgconn.pipeline_status != PipelineStatus.OFF:  # interrupted in a round trip
-                await self.connection.close()
+                await super().close()
             else:
                 await self._exchange(statements)
         except StorageError:
-            await self.connection.close()
+            await super().close()
 
     async def renew(self) -> None:
         """Put the settings back that a handler may have changed; in autocommit mode, where no commit does so."""
