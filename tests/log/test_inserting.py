@@ -76,7 +76,7 @@ def take(connection: Connection) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("does", ["registers", "reads", "neither"])
+@pytest.mark.parametrize("does", ["registers", "reads"])
 def test_what_a_transaction_appends_after_its_tick_reaches_consumers_once(
     queue: Connection, does: str
 ) -> None:

@@ -11,10 +11,10 @@ from rowbus.database.steps import run_steps
 from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.transport.pubsub.table import create_subscriptions
 from rowbus.transport.queues.installer import ensure_queue, ensure_table, require_queues, require_table
-from rowbus.transport.queues.owners import refuse_foreign, refuse_hidden
+from rowbus.transport.queues.owners import refuse_foreign
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Collection, Iterator
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.endpoint.delayed_delivery import DelayService
@@ -39,13 +39,12 @@ async def install(database: Database, parts: Parts, delayed: DelayService) -> No
     """
 
     async def check(session: AsyncSession) -> None:
-        await run_steps(session, refuse_hidden(*_read_tables(parts)))
         await delayed.check(session)
         for own in parts.own_tables:
             if own.check is not None:
                 await own.check(session)
 
-    await _install(database, parts, delayed, check)
+    await _install(database, parts, delayed, check, read=[*_read_tables(parts)])
 
 
 async def _install(
@@ -53,10 +52,12 @@ async def _install(
     parts: Parts,
     delayed: DelayService,
     check: Callable[[AsyncSession], Awaitable[None]] | None = None,
+    *,
+    read: Collection[QueueAddress] = (),
 ) -> None:
     session = await database.connect()
     try:
-        await (_create if parts.settings.install else _require)(session, parts)
+        await (_create if parts.settings.install else _require)(session, parts, read)
         await delayed.install(session)
         if check is not None:
             await check(session)
@@ -72,16 +73,17 @@ def _read_tables(parts: Parts) -> Iterator[QueueAddress]:
         yield parts.delayed
 
 
-async def _require(session: AsyncSession, parts: Parts) -> None:
+async def _require(session: AsyncSession, parts: Parts, read: Collection[QueueAddress]) -> None:
+    await run_steps(session, refuse_foreign(read=read))
     await require_queues(session, (*parts.inputs, *parts.outputs))
     for own in parts.own_tables:
         await require_table(session, own)
 
 
-async def _create(session: AsyncSession, parts: Parts) -> None:
+async def _create(session: AsyncSession, parts: Parts, read: Collection[QueueAddress]) -> None:
     settings, queues = parts.settings, (*parts.inputs, *parts.outputs)
     own = [each.table.address for each in parts.own_tables]
-    await run_steps(session, refuse_foreign(*queues, *own))
+    await run_steps(session, refuse_foreign(*queues, *own, read=read))
     for address in queues:
         await ensure_queue(
             session,

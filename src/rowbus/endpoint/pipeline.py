@@ -90,7 +90,7 @@ class Pipeline:
         return self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))
 
     def takes_long(self, delivery: Delivery) -> bool:
-        """Say whether a message's handler takes long; raises HandlerError when it is not the only one."""
+        """Return whether a message's handler takes long. Raises HandlerError if others take it, too."""
         identify(delivery)
         try:
             handlers = self.plan(delivery)

@@ -71,7 +71,7 @@ class Sending(AsyncSendVerbs):
         return await self._started().cancel(message_id)
 
     async def status(self, destination: Destination, message_id: str) -> WorkStatus | None:
-        """Say how far a handler that takes long is with a message, of this endpoint or another.
+        """Return the progress of a message whose handler takes long, in this endpoint or in another.
 
         In a transaction of its own; otherwise as `Client.status`. Raises ConfigurationError also when the endpoint is
         not started.

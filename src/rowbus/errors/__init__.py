@@ -20,7 +20,7 @@ RowbusError
 ├── HandlingInterruptedError    a message whose handler lost its connection, or its process
 ├── TimeLimitExceededError      a handler that ran longer than it may
 ├── Unrecoverable               raise it in a handler: no retries, straight to the error queue
-│   └── WorkCancelledError      somebody ended a handler that takes long
+│   └── WorkCancelledError      a person ended a handler that takes long
 ├── MessageTooLargeError        a row above the endpoint's max_message_size: not fetched
 ├── CriticalError               raise it in a handler: `on_critical_error` is told, too
 ├── StuckMessageError           a row that could not be completed again and again

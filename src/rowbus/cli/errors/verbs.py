@@ -335,7 +335,7 @@ def undiscard(
 
 
 def _can_be_kept(session: Session, names: Addresses) -> bool:
-    """Say whether what is discarded can be kept for a week; complain where only a right is missing."""
+    """Return whether discarded messages can be kept for a week; print the missing right."""
     if names.backend != "postgresql":
         return False
     obstacle = find_obstacle(session, names)

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _IN_TRANSACTION = frozenset({TransactionStatus.INTRANS, TransactionStatus.INERROR})
-_END = 1.0
-"""Seconds that what still runs on a connection has to fail when the connection is closed."""
+_TIME_TO_FAIL = 1.0
+"""Seconds that a statement gets to fail when its connection is closed."""
 
 _SET = control(b"savepoint rowbus_undoable", "Failed to set a savepoint")
 _UNDO = control(b"rollback to savepoint rowbus_undoable", "Failed to undo what failed")
@@ -274,16 +274,16 @@ class AsyncSession:
         return self.connection.closed
 
     async def close(self) -> None:
-        """Close the connection, and have what still runs on it fail first; harmless when it is closed or broken.
+        """Close the connection after its running statement has failed; harmless when it is closed or broken.
 
-        Closing frees libpq's memory, which what waits for an answer reads when the answer comes. Whoever holds the
-        driver's lock and waits for no answer, as a stream that was left does, is not waited for.
+        Closing frees memory of libpq's that a running statement still reads. A stream that was left half read holds the
+        driver's lock without running: it delays the close by a second at most.
         """
         lock = self.connection.lock
         if lock.locked():
             self._give_up()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_END), lock:
+                async with asyncio.timeout(_TIME_TO_FAIL), lock:
                     pass
         await self.connection.close()
 
@@ -404,7 +404,7 @@ def _refuse_pipeline(
 
 
 def _has_rows(result: PGresult | None) -> bool:
-    """Say whether an answer has rows, or could have; `cursor.description` makes an object for each column instead."""
+    """Return whether an answer is one of rows, without the objects that `cursor.description` makes of columns."""
     return result is not None and result.status == ExecStatus.TUPLES_OK
 
 

@@ -17,7 +17,7 @@ from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog.ownership import LIFTED, Ownership
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from rowbus.database.statements import Decode, Rows
     from rowbus.database.steps import Steps
@@ -44,16 +44,16 @@ class Fault(NamedTuple):
     """Whether it runs somebody's code with the rights of those who send."""
 
 
-def refuse_foreign(*addresses: QueueAddress) -> Steps[None]:
-    """Raise ConfigurationError for tables, and functions of their triggers, of roles that this one cannot trust."""
-    found = _all_foreign((yield from _find_ownerships(addresses)))
-    if found:
-        raise ConfigurationError(refusal(found, "the queues"))
+def refuse_foreign(*addresses: QueueAddress, read: Collection[QueueAddress] = ()) -> Steps[None]:
+    """Raise ConfigurationError for tables, and functions of their triggers, of roles that this one cannot trust.
 
-
-def refuse_hidden(*addresses: QueueAddress) -> Steps[None]:
-    """Raise ConfigurationError for tables of which row security may hide rows from this role, without an error."""
-    hidden = _hidden((yield from _find_ownerships(addresses)))
+    Also for those to be `read` of which row security may hide rows from this role, without an error. One question.
+    """
+    found = yield from _find_ownerships(dict.fromkeys((*addresses, *read)))
+    foreign = _all_foreign({address: found[address] for address in addresses if address in found})
+    if foreign:
+        raise ConfigurationError(refusal(foreign, "the queues"))
+    hidden = _hidden({address: found[address] for address in read if address in found})
     if hidden:
         raise ConfigurationError(f"{', '.join(hidden)}: {_HIDDEN}. {LIFTED[0].upper()}{LIFTED[1:]}.")
 
