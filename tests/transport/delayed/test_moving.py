@@ -455,7 +455,7 @@ async def test_a_mover_goes_on_with_what_it_can_move_and_tells_of_what_it_cannot
     await movers.make().start()
     await eventually(moved)
     assert await delayed.count() == 150
-    assert "trying again until it works: Failed to move delayed messages to" in caplog.text
+    await eventually(lambda: "trying again until it works: Failed to move delayed messages to" in caplog.text)
     assert caplog.text.count("Delayed messages stay where they are") == 1
 
     await backend.create_queue(ERROR)
