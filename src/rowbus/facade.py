@@ -84,6 +84,7 @@ from rowbus.transport.delayed_store.protocol import (
     DelayedMessageStore,
 )
 from rowbus.transport.delayed_store.stores import PostgresDelayedMessageStore, SqlServerDelayedMessageStore
+from rowbus.transport.lanes.rule import Lanes, by_key, by_priority, fair
 from rowbus.transport.limits.rate import RateLimit
 from rowbus.transport.long_work.table import WorkStatus
 from rowbus.transport.migrations import endpoint_sql, grant_sql, queue_sql
@@ -109,6 +110,10 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "Endpoint",
     "EndpointSettings",
     "AllowedDestinations",
+    "Lanes",
+    "by_key",
+    "by_priority",
+    "fair",
     "FailureHandling",
     "NativeDelayedDelivery",
     "Proceed",

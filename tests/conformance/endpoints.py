@@ -55,6 +55,7 @@ class Endpoints:
         recoverability: rowbus.Recoverability | None = None,
         on_critical_error: OnCriticalError | None = None,
         delayed_delivery: rowbus.NativeDelayedDelivery | rowbus.DelayedDeliverySettings | None = NATIVE,
+        lanes: rowbus.Lanes | None = None,
         **settings: Unpack[Settings],
     ) -> rowbus.Endpoint:
         chosen: Settings = {
@@ -73,6 +74,7 @@ class Endpoints:
             recoverability=recoverability or self._nothing_delayed(),
             on_critical_error=on_critical_error,
             delayed_delivery=delayed_delivery,
+            lanes=lanes,
         )
         self._made.append(endpoint)
         return endpoint

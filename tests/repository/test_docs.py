@@ -526,7 +526,6 @@ def test_nothing_is_left_to_do(page: Path) -> None:
 
 DENIALS = {
     "visibility timeout": "visibility_timeout",
-    "priorities": "priority",
     "compaction": "compacted",
     "schema registry": "schema_registry",
     "queueing_lock": "unique",

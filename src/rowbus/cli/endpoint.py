@@ -6,6 +6,7 @@ whose name begins with this one's and a dot, are not among them.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,9 +15,11 @@ import typer
 from rowbus.cli.options import Database, Schema, Verbose
 from rowbus.cli.output import complain, say
 from rowbus.cli.subscriptions import DEFAULT_TABLE, Table
-from rowbus.cli.target import addresses_in, noting, open_database
+from rowbus.cli.target import addresses_in, load_endpoint, noting, open_database
 from rowbus.errors import ConfigurationError
 from rowbus.log.examination import count_receivers
+from rowbus.transport.lanes.installer import described
+from rowbus.transport.lanes.rule import MARK
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.finding import find_queues, sort_out
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -30,15 +33,20 @@ if TYPE_CHECKING:
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.queues.catalog.table import Catalog
 
-app = typer.Typer(help="Drop an endpoint's tables.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Change an endpoint's lanes, and drop its tables.", no_args_is_help=True, rich_markup_mode=None
+)
 LOCK_WAIT = 5_000  # milliseconds that a drop waits for transactions, and others behind it
 
+Program = Annotated[
+    str, typer.Argument(metavar="MODULE:ENDPOINT", help="An endpoint, or a function that returns one.")
+]
 EndpointName = Annotated[str, typer.Argument(metavar="ENDPOINT", help="An endpoint, by its name: Sales.")]
 
 
 @app.callback()
 def endpoint() -> None:
-    """Drop an endpoint's tables."""
+    """Change an endpoint's lanes, and drop its tables."""
 
 
 @app.command()
@@ -75,6 +83,29 @@ def drop(
     say(f"Dropped {len(found)} tables of {name}, and ended {ended} of its subscriptions.")
 
 
+@app.command()
+def lanes(
+    target: Program, *, schema: Schema = None, database: Database = None, _verbose: Verbose = False
+) -> None:
+    """Give an endpoint's queue the lanes that the program asks for, more or fewer or none.
+
+    In one transaction, which waits for those that use the queue, and keeps everybody from it. What waits moves to its
+    new lane; the messages of each key keep their order. Refuses while a process receives from the queue.
+    """
+    endpoint = load_endpoint(target)
+    endpoint.database = database or endpoint.database
+    names, queue = addresses_in(endpoint.database, schema), endpoint.address
+    with open_database(endpoint.database).session() as session:
+        if busy := sum(count_receivers(session, catalog_of(names), [queue]).values()):
+            raise ConfigurationError(
+                f"Nothing was changed: {busy} processes receive from {queue}; stop them first."
+            )
+        with noting(session, names, "change the lanes", queue, endpoint.name) as note:
+            moved = asyncio.run(endpoint.change_lanes())
+            note(moved)
+    say(f"{queue} has {described(endpoint.lanes)}; {moved} messages moved.")
+
+
 def find_tables(session: Session, catalog: Catalog, queue: QueueAddress) -> list[QueueAddress]:
     """Find an endpoint's tables by their names; those of strangers, and of other endpoints, are left out."""
     asked = catalog.find_satellites(queue)
@@ -85,7 +116,8 @@ def find_tables(session: Session, catalog: Catalog, queue: QueueAddress) -> list
     found = sort_out(session, catalog, session.run(asked))
     for address, reason in found.left_out.items():
         complain(f"{address} is left as it is: {reason}")
-    others = [one.address for one in find_queues(session, catalog) if one.is_queue and one.address != queue]
+    others = [one.address for one in find_queues(session, catalog) if one.is_queue]
+    others = [one for one in others if one != queue and not one.table.startswith(f"{queue.table}{MARK}")]
     return [address for address in found.tables if not any(_belongs(address, other) for other in others)]
 
 

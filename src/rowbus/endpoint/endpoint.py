@@ -14,7 +14,7 @@ from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import DATABASE_VARIABLE, is_temporary, resolve_dsn
 from rowbus.endpoint.delayed_delivery import table_suffix
 from rowbus.endpoint.handlers import Handlers
-from rowbus.endpoint.installation import install_only
+from rowbus.endpoint.installation import change_lanes, install_only
 from rowbus.endpoint.limits import RateLimits
 from rowbus.endpoint.parts import Parts
 from rowbus.endpoint.provision import Provision
@@ -36,6 +36,7 @@ from rowbus.running.critical import callback_of
 from rowbus.running.functions import check_function
 from rowbus.running.signals import Serving
 from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode, check_time_limit
+from rowbus.transport.lanes.rule import require_lanes
 from rowbus.transport.queues.destination_rule import destination_rule
 from rowbus.transport.queues.reserved_names import check_endpoint_name
 from rowbus.transport.recoverability.policy import Observer, Recoverability, Retries
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from rowbus.platform.checks import Check
     from rowbus.running.critical import OnCriticalError
     from rowbus.transport.delayed_store.protocol import DelayedDelivery
+    from rowbus.transport.lanes.rule import Lanes
     from rowbus.transport.limits.rate import RateLimit
     from rowbus.transport.queues.records.table import OwnTable
 
@@ -94,6 +96,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         delayed_delivery: DelayedDelivery = NATIVE,
         on_critical_error: OnCriticalError | None = None,
         serializers: Sequence[Serializer] = (DEFAULT,),
+        lanes: Lanes | None = None,
     ) -> None:
         """Describe the endpoint; no I/O.
 
@@ -105,7 +108,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         `on_critical_error(text, error)` is called, once for each outage, when receiving, or another service
         of the endpoint, has failed for long.
         `serializers` are for the content types of the messages received; the first one writes what is sent, and reads
-        what none of them is for.
+        what none of them is for. `lanes` are further queues of its own: see `by_key`, `by_priority` and `fair`.
         Raises InvalidAddressError for names that are too long or ambiguous, and ConfigurationError.
         """
         self.name = name
@@ -125,6 +128,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self._checks: dict[str, Check] = {}
         self._recurring: dict[str, RecurringMessage] = {}
         self._limit: RateLimit | None = None
+        self.lanes = require_lanes(lanes)
         self._running: RunningEndpoint | None = None
 
     @overload
@@ -357,6 +361,10 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         """Create the queues that are missing, as `start` does, without starting."""
         await install_only(await self._locate(), self._parts())
 
+    async def change_lanes(self) -> int:
+        """Give its queue in the database the lanes that it has here; return how many messages moved."""
+        return await change_lanes(await self._locate(), self._parts())
+
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Receive no more, let handlers finish, close. After `timeout` seconds handlers are cancelled."""
         running, self._running = self._running, None
@@ -373,8 +381,6 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
     def delayed_table(self) -> QueueAddress | None:
         """The endpoint's own table of delayed messages, if it has one."""
         return self._parts().delayed
-
-    # --- parts
 
     def _parts(self) -> Parts:
         return Parts(
@@ -398,6 +404,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             self.mutators,
             self._limit,
             tuple(self._observers),
+            self.lanes,
         )
 
     async def _is_notified(self, database: Database) -> bool:

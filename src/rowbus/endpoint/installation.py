@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.steps import run_steps
 from rowbus.endpoint.delayed_delivery import delay_service
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.lanes import installer
 from rowbus.transport.pubsub.table import create_subscriptions
 from rowbus.transport.queues.installer import ensure_queue, ensure_table, require_queues, require_table
 from rowbus.transport.queues.owners import refuse_foreign
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.endpoint.delayed_delivery import DelayService
     from rowbus.endpoint.parts import Parts
-    from rowbus.messages.address import QueueAddress
 
 
 async def install_only(database: Database, parts: Parts) -> None:
@@ -58,9 +59,23 @@ async def _install(
     session = await database.connect()
     try:
         await (_create if parts.settings.install else _require)(session, parts, read)
+        if parts.address.backend == QueueAddress.backend:
+            install = parts.settings.install
+            await installer.install_lanes(session, parts.address, parts.lanes, install=install)
         await delayed.install(session)
         if check is not None:
             await check(session)
+    finally:
+        await session.close()
+
+
+async def change_lanes(database: Database, parts: Parts) -> int:
+    """Give an endpoint's queue the lanes that it is to have; see `installer.change_lanes`."""
+    session = await database.connect()
+    try:
+        return await installer.change_lanes(
+            session, parts.address, parts.lanes, body_string=parts.settings.body_string
+        )
     finally:
         await session.close()
 

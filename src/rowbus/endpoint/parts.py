@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rowbus.running.critical import OnCriticalError
     from rowbus.settings import EndpointSettings
     from rowbus.transport.delayed_store.protocol import DelayedDelivery
+    from rowbus.transport.lanes.rule import Lanes
     from rowbus.transport.limits.rate import RateLimit
     from rowbus.transport.queues.records.table import OwnTable
     from rowbus.transport.recoverability.policy import Observer, Recoverability
@@ -62,6 +63,7 @@ class Parts(NamedTuple):
     mutators: tuple[Mutator, ...] = ()
     limit: RateLimit | None = None
     observers: tuple[Observer, ...] = ()
+    lanes: Lanes | None = None
 
     @property
     def identity(self) -> Identity:
@@ -130,7 +132,17 @@ class Parts(NamedTuple):
     @property
     def inputs(self) -> list[QueueAddress]:
         """The queues received from."""
+        return [*self.queues, *self.lane_addresses]
+
+    @property
+    def queues(self) -> list[QueueAddress]:
+        """Those of them that are no lanes."""
         return [self.address] if self.instance is None else [self.address, self.instance]
+
+    @property
+    def lane_addresses(self) -> list[QueueAddress]:
+        """The queues of its lanes."""
+        return [] if self.lanes is None else self.lanes.addresses(self.address)
 
     @property
     def saga_audit(self) -> QueueAddress | None:

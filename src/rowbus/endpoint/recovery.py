@@ -14,7 +14,7 @@ from rowbus.endpoint.pipeline import FAILURE_DATA, HANDLER_RETRIES, is_being_can
 from rowbus.errors import ConfigurationError, CriticalError, MalformedHeadersError, QueueNotFoundError
 from rowbus.errors.exception_facts import exc_info_of, is_a
 from rowbus.messages.dispatch import DelayedSend, Send
-from rowbus.messages.headers import Header, decode_headers
+from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.mutators import changed_copy
 from rowbus.messages.timestamps import format_time_span, format_timestamp
@@ -88,12 +88,14 @@ class Recovery:
         identity: Identity,
         mode: TransactionMode,
         can_delay: bool = False,
+        keeps_place: bool = False,
         mutators: Sequence[Mutator] = (),
         observers: Sequence[Observer] = (),
         now: Callable[[], datetime] = _now,
     ) -> None:
         """Act for the endpoint that receives from `address`; `can_delay`: whether it can send for later.
 
+        `keeps_place`: whether what is retried later waits where it is, so that nothing of its key comes before it.
         `mutators` change the copies that it makes for error queues; `observers` are told what is decided.
         """
         self._policy = policy
@@ -102,6 +104,7 @@ class Recovery:
         self._identity = identity
         self._mode = mode
         self._can_delay = can_delay and mode is not TransactionMode.NONE
+        self._keeps_place = keeps_place
         self._mutators = mutators
         self._observers = observers
         self._now = now
@@ -198,7 +201,12 @@ class Recovery:
             format_time_span(verdict.delay),
             failed.error,
         )
-        copy = OutgoingMessage(_retried_later(attempt, verdict), failed.delivery.body)
+        headers = _retried_later(attempt, verdict)
+        if self._keeps_place and failed.delivery.forward_to is None:
+            headers[Header.NOT_BEFORE] = _deliver_at(attempt.now, verdict.delay)
+            failed.delivery.postponement = encode_copied_headers(headers), verdict.delay.total_seconds()
+            return
+        copy = OutgoingMessage(headers, failed.delivery.body)
         failed.delivery.send(DelayedSend(failed.delivery.destination, copy, verdict.delay))
 
     def _move(self, failed: FailedDelivery, name: str, attempt: FailedAttempt, queue: QueueAddress) -> None:

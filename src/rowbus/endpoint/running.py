@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from rowbus.endpoint.decisions import FailureStreak
 from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.endpoint.installation import install
+from rowbus.endpoint.lanes import OrderedLanes, SharedTurns, check_lanes
 from rowbus.endpoint.limits import make_gate
 from rowbus.endpoint.long_work import LongWork
 from rowbus.endpoint.pipeline import Pipeline
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
     from rowbus.messages.identity import Identity
     from rowbus.running.service import Service
     from rowbus.settings import EndpointSettings
-    from rowbus.transport.limits.gate import Gate
     from rowbus.transport.receiving.delivery import Delivery
 
 logger = logging.getLogger("rowbus.endpoint")
@@ -115,19 +115,35 @@ class RunningEndpoint:
         self._watch = LoopWatch(["/rowbus/endpoint/pipeline.py", "/rowbus/endpoint/dependencies.py"], logger)
         self._throttle = self._make_throttle(parts.settings)
         self._long = self._make_long(parts)
-        seclusion, gate = Seclusion(), make_gate(parts)
-        self._receivers = [self._make_receiver(address, seclusion, gate) for address in parts.inputs]
+        check_lanes(parts)
+        self._seclusion, self._gate = Seclusion(), make_gate(parts)
+        self._receivers = [self._make_receiver(address) for address in parts.queues]
+        self._ordered, self._turns = self._make_lanes(parts)
 
-    def _make_receiver(self, address: QueueAddress, seclusion: Seclusion, gate: Gate | None) -> Receiver:
+    def _make_lanes(self, parts: Parts) -> tuple[OrderedLanes | None, SharedTurns | None]:
+        lanes, addresses = parts.lanes, parts.lane_addresses
+        if lanes is None:
+            return None, None
+        if lanes.is_ordered:
+            make = partial(self._make_receiver, keeps_place=True)
+            return OrderedLanes(self.database, parts.address, addresses, make, parts.alarm), None
+        others = [] if parts.instance is None else [parts.instance]
+        turns = SharedTurns(lanes, parts.address, others, parts.settings.effective_concurrency)
+        self._receivers += [self._make_receiver(address) for address in addresses]
+        for receiver in self._receivers:
+            turns.join(receiver)
+        return None, turns
+
+    def _make_receiver(self, address: QueueAddress, *, keeps_place: bool = False) -> Receiver:
         parts = self._parts
         receiver = Receiver(
             self.database,
             address,
             parts.settings,
-            self._callbacks(address),
+            self._callbacks(address, keeps_place=keeps_place),
             self.dispatcher,
-            seclusion=seclusion,
-            gate=gate,
+            seclusion=self._seclusion,
+            gate=self._gate,
             lookout=lookout_of(self.database) if parts.settings.notifications else None,
         )
         names = [PauseSubject("endpoint", parts.name), PauseSubject("queue", str(address))]
@@ -150,6 +166,8 @@ class RunningEndpoint:
         for receiver in self._receivers:
             await receiver.initialize()
             await receiver.start()
+        if self._ordered is not None:
+            await self._ordered.start()
         await self._delays.start()
         if self._long is not None:
             await self._long.start()
@@ -161,11 +179,13 @@ class RunningEndpoint:
         self._throttle.end()
         self._pipeline.stop()
         try:
-            long = () if self._long is None else (self._long.stop(timeout),)
+            others = [each.stop(timeout) for each in (self._long, self._ordered) if each is not None]
             await asyncio.gather(
-                *(receiver.stop(timeout) for receiver in self._receivers), self._delays.stop(timeout), *long
+                *(receiver.stop(timeout) for receiver in self._receivers), self._delays.stop(timeout), *others
             )
         finally:
+            if self._turns is not None:
+                await self._turns.close()
             self._watch.stop()
             self._pipeline.close()
             for service in self._background:
@@ -182,6 +202,8 @@ class RunningEndpoint:
     def _set_concurrency(self, concurrency: int) -> None:
         for receiver in self._receivers:
             receiver.change_concurrency(concurrency)
+        if self._turns is not None:
+            self._turns.change_concurrency(concurrency)
 
     async def cancel(self, message_id: str) -> bool:
         """Cancel a message that the endpoint delayed, in a transaction of its own; say whether it still waited."""
@@ -198,7 +220,7 @@ class RunningEndpoint:
         if ended := await self.subscribers.unsubscribe(self._parts.name, topics):
             logger.info("Endpoint %s no longer subscribes to %s", self._parts.name, ", ".join(ended))
 
-    def _callbacks(self, address: QueueAddress) -> Callbacks:
+    def _callbacks(self, address: QueueAddress, *, keeps_place: bool) -> Callbacks:
         parts = self._parts
         recovery = Recovery(
             parts.policy,
@@ -207,6 +229,7 @@ class RunningEndpoint:
             identity=self._identity,
             mode=parts.settings.transaction_mode,
             can_delay=parts.delayed_delivery is not None,
+            keeps_place=keeps_place,
             mutators=parts.mutators,
             observers=(*parts.observers, observer_of_critical(parts.on_critical_error)),
         )
@@ -249,8 +272,10 @@ class RunningEndpoint:
 
     def _failures(self, delivery: Delivery) -> int:
         """Return how often a message has failed since it came into its queue."""
-        receiver = next(one for one in self._receivers if one.address == delivery.receive_address)
-        return receiver.book.failures(delivery.id)
+        ordered = () if self._ordered is None else self._ordered.receivers.values()
+        receivers = (*self._receivers, *ordered)
+        receiver = next((one for one in receivers if one.address == delivery.receive_address), None)
+        return 0 if receiver is None else receiver.book.failures(delivery.id)
 
     def _make_background(self, parts: Parts) -> list[Service]:
         """Return what runs beside the receivers."""

@@ -109,6 +109,12 @@ class Header:
     # Ours, on a message that a person sent back: the attempts before, as JSON.
     ATTEMPTS: Final = "Rowbus.Attempts"
 
+    # Ours, for endpoints with lanes: the key whose messages are handled in order, the lane by its name, and on a
+    # message that is to be retried later, and waits where it is, until when.
+    KEY: Final = "Rowbus.Key"
+    PRIORITY: Final = "Rowbus.Priority"
+    NOT_BEFORE: Final = "Rowbus.NotBefore"
+
     # Failure: added to the copy in the error queue.
     FAILED_QUEUE: Final = "NServiceBus.FailedQ"
     TIME_OF_FAILURE: Final = "NServiceBus.TimeOfFailure"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 from weakref import WeakSet
 
 from rowbus.errors import ConfigurationError, MessageDeserializationError, MessageSerializationError
@@ -59,6 +59,7 @@ def command(
     rename: Convention | None = None,
     assembly: str | None = None,
     time_to_be_received: timedelta | None = None,
+    key: str | None = None,
 ) -> Callable[[T], T]:
     """Declare a class to be a command: sent to one endpoint. `name` is its name on the wire (a .NET FullName).
 
@@ -66,9 +67,11 @@ def command(
     does) or "camel"; None: as the serializer says, by default as in Python. `assembly` is the .NET assembly that the
     name is written with, `Shop.Messages` or `Shop.Messages, Version=1.2.0.0`: ServicePulse shows both. With
     `time_to_be_received` each message of the type that is not received within it is consumed unhandled, unless the send
-    says otherwise. Raises ConfigurationError for a name that cannot be one.
+    says otherwise. `key` names the field that is the `key` of its sends. Raises ConfigurationError for a name that
+    cannot be one.
     """
     declare_lifetime(name, time_to_be_received)
+    declare_key(name, key)
     return _declare(name, parents, Kind.COMMAND, rename, assembly)
 
 
@@ -79,12 +82,14 @@ def event(
     rename: Convention | None = None,
     assembly: str | None = None,
     time_to_be_received: timedelta | None = None,
+    key: str | None = None,
 ) -> Callable[[T], T]:
     """Declare a class to be an event: published to many.
 
     `parents` are wire names that subscribers may know it by; None: those of its bases that are events.
     """
     declare_lifetime(name, time_to_be_received)
+    declare_key(name, key)
     return _declare(name, parents, Kind.EVENT, rename, assembly)
 
 
@@ -99,6 +104,31 @@ def message(
     """Declare a class to be a plain message, such as a reply."""
     declare_lifetime(name, time_to_be_received)
     return _declare(name, parents, Kind.MESSAGE, rename, assembly)
+
+
+_keys: dict[
+    str, str
+] = {}  # the fields that are keys, of the types declared in this process, by their wire names
+
+
+def declare_key(name: str, field: str | None) -> None:
+    """Have a field of a type's messages be the key of their sends."""
+    if field is not None:
+        _keys[name] = field
+
+
+def key_of(message: object, types: Sequence[str]) -> str | None:
+    """Return a message's key, as its most concrete type was declared; raises MessageSerializationError without it."""
+    field = _keys.get(types[0]) if _keys and types else None
+    if field is None:
+        return None
+    fields = cast("Mapping[str, object]", message) if isinstance(message, Mapping) else None
+    value = getattr(message, field, None) if fields is None else fields.get(field)
+    if value is None or value == "":
+        raise MessageSerializationError(
+            f"{types[0]} was declared with key={field!r}, and this message has no {field}: its order is not known."
+        )
+    return str(value)
 
 
 _lifetimes: dict[str, timedelta] = {}  # of the types declared in this process, by their wire names

@@ -69,6 +69,10 @@ class Options(NamedTuple):
     """The wire names of dicts and bytes, most concrete first."""
     immediate: bool = False
     """Whether the message leaves now, in a transaction of its own."""
+    key: str | None = None
+    """What its lane is chosen by, and in which order it is handled, where it goes to."""
+    priority: str | None = None
+    """The lane that it names, where it goes to."""
 
     @property
     def due(self) -> Due:
@@ -116,6 +120,7 @@ def compose(
     if incoming is not None:
         _inherit(headers, incoming, intent, options)
     headers.update(_chosen_ids(options))
+    headers.update(_chosen_lane(options))
     if options.time_to_be_received is not None:
         headers[Header.TIME_TO_BE_RECEIVED] = format_time_span(_positive(options.time_to_be_received))
     if options.delay is not None and options.deliver_at is not None:
@@ -195,6 +200,24 @@ def _chosen_ids(options: Options) -> dict[str, str]:
             raise InvalidHeaderError("An id that is given must not be empty.", header=header, reason="empty")
     encode_headers(ids)
     return ids
+
+
+def _chosen_lane(options: Options) -> dict[str, str]:
+    """Return the headers that name a lane; raises InvalidHeaderError for what no header can hold."""
+    if options.key is None and options.priority is None:
+        return {}
+    chosen: dict[str, str] = {}
+    for header, given in ((Header.KEY, options.key), (Header.PRIORITY, options.priority)):
+        if given is None:
+            continue
+        if type(given) is not str or not given:
+            called = header.removeprefix("Rowbus.").lower()
+            raise InvalidHeaderError(
+                f"{called} is {given!r}; give text, such as str(order_id).", header=header, reason="no text"
+            )
+        chosen[header] = given
+    encode_headers(chosen)
+    return chosen
 
 
 def _address_saga(headers: dict[str, str | None], incoming: Mapping[str, str | None]) -> None:

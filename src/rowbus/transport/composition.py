@@ -21,7 +21,14 @@ from rowbus.messages.bodies.serializer import check_serializer
 from rowbus.messages.dispatch import DelayedSend, Multicast, Send
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.identity import Identity
-from rowbus.messages.message_types import DEFAULT, declared_contract, lifetime_of, refuse_misuse, serialize
+from rowbus.messages.message_types import (
+    DEFAULT,
+    declared_contract,
+    key_of,
+    lifetime_of,
+    refuse_misuse,
+    serialize,
+)
 from rowbus.messages.mutators import KeepingMutator, put_on
 from rowbus.messages.outgoing import NO_OPTIONS, Content, HeaderText, compose
 from rowbus.messages.return_code import ReturnCode, answer_of
@@ -113,6 +120,7 @@ class Composer:
             options = options._replace(headers={**message.headers(), **(options.headers or {})})
         else:
             content = self._content(message, options.type)
+            options = _keyed(options, message, content)
         outgoing = self._message(content, new_message_id(), options, intent, incoming, address.table)
         return Send(address, outgoing) if due is None else DelayedSend(address, outgoing, due)
 
@@ -120,6 +128,7 @@ class Composer:
         """Return what is published of an event; raises as `compose`, and MessageSerializationError for a command."""
         refuse_misuse(event, "Publish")
         content = self._content(event, options.type)
+        options = _keyed(options, event, content)
         outgoing = self._message(content, new_message_id(), options, "Publish", incoming)
         return Multicast(outgoing, content.types)
 
@@ -150,7 +159,8 @@ class Composer:
     ) -> Iterator[OutgoingMessage]:
         """Give messages as mutators change them, which may write other headers for each."""
         for message_id, message in zip(new_message_ids(), messages, strict=False):  # the ids never end
-            one = self._message(self._sent(message, options.type), message_id, options)
+            content = self._sent(message, options.type)
+            one = self._message(content, message_id, _keyed(options, message, content))
             yield one if forward_to is None else marked(one, forward_to)
 
     def _texts(
@@ -164,10 +174,11 @@ class Composer:
         shared: dict[tuple[str | None, ...], HeaderText] = Bounded()
         for message_id, message in zip(new_message_ids(), messages, strict=False):  # the ids never end
             content = self._sent(message, options.type)
-            key = (content.content_type, *content.types)
+            keyed = _keyed(options, message, content)
+            key = (keyed.key, content.content_type, *content.types)
             text = shared.get(key)
             if text is None:
-                first = self._message(content, HeaderText.PLACEHOLDER, options)
+                first = self._message(content, HeaderText.PLACEHOLDER, keyed)
                 text = shared[key] = HeaderText(first if forward_to is None else marked(first, forward_to))
             yield text.with_id(message_id), content.body
 
@@ -233,6 +244,13 @@ class Composer:
         """Return under which endpoint and type a message is counted."""
         identity = self.origin.identity
         return ("" if identity is None else identity.endpoint, next(iter(content.types), ""))
+
+
+def _keyed(options: Options, message: object, content: Content) -> Options:
+    """Return the options with the key that the message's type was declared with, unless the caller gave one."""
+    if options.key is not None or (key := key_of(message, content.types)) is None:
+        return options
+    return options._replace(key=key)
 
 
 def _lifetime(message: object, options: Options) -> timedelta | None:

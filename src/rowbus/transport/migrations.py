@@ -11,6 +11,7 @@ from rowbus.database.statements import script
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, DEFAULT_SCHEMA, QueueAddress
 from rowbus.messages.addresses import PostgresAddresses, address_of
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.lanes.lane_table import LaneTable
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.owners import guard
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rowbus.database.statements import Statement
+    from rowbus.transport.lanes.rule import Lanes
     from rowbus.transport.queues.table import MessageTable, RecordTable
 
 SUBSCRIPTIONS = "SubscriptionRouting"
@@ -42,23 +44,29 @@ def endpoint_sql(
     schema: str | None = None,
     error_queue: str = "error",
     subscription_table: str = SUBSCRIPTIONS,
+    lanes: Lanes | None = None,
 ) -> list[str]:
     """Return the statements that create what an endpoint needs, where it is missing.
 
     Its queue, its table of delayed messages, its error queue and the table of subscriptions; not the tables of sagas,
     schedules and processed messages, which it creates when it starts. The last one fails if a role that the migration's
-    cannot trust has made one of them before. The arguments are as in EndpointSettings. Raises InvalidAddressError.
+    cannot trust has made one of them before. The arguments are as in EndpointSettings, and `lanes` as the endpoint's;
+    they are not for a queue that has other lanes. Raises InvalidAddressError.
     """
     addresses = _addresses(schema)
     addresses.validate_endpoint_name(name)
     error, routing = address_of(error_queue, addresses), address_of(subscription_table, addresses)
+    queue = addresses.for_endpoint(name)
     tables: list[MessageTable | RecordTable] = [
-        queue_table(addresses.for_endpoint(name)),
+        queue_table(queue),
+        *(queue_table(lane) for lane in _lanes(queue, lanes)),
         delayed_table(_delayed(name, addresses)),
         queue_table(error),
         subscription_routing(routing),
     ]
     create = [statement for table in tables for statement in table.create()]
+    if lanes is not None:
+        create += LaneTable(queue).create(lanes)
     return _texts([*create, *guard(table.address for table in tables)])
 
 
@@ -70,28 +78,36 @@ def grant_sql(
     schema: str | None = None,
     error_queue: str = "error",
     subscription_table: str = SUBSCRIPTIONS,
+    lanes: Lanes | None = None,
 ) -> list[str]:
     """Return the statements that let a role run the endpoints `receive`, and send to the endpoints `send`.
 
-    The fewest privileges, as `rowbus schema grants` prints them. The tables must be there. Raises InvalidAddressError.
+    The fewest privileges, as `rowbus schema grants` prints them. The tables must be there; `lanes` are those of each of
+    the endpoints. Raises InvalidAddressError.
     """
     addresses = _addresses(schema)
     catalog = catalog_of(addresses)
     statements: list[Statement[None]] = []
     error, routing = address_of(error_queue, addresses), address_of(subscription_table, addresses)
     for name in receive:
-        queue = addresses.for_endpoint(name)
-        statements += [catalog.grant_receive(queue, role), catalog.grant_send(queue, role)]
+        own = addresses.for_endpoint(name)
+        for queue in (own, *_lanes(own, lanes)):
+            statements += [catalog.grant_receive(queue, role), catalog.grant_send(queue, role)]
         statements += [catalog.grant_send(error, role), subscription_routing(routing).grant(role)]
         statements.append(delayed_table(_delayed(name, addresses)).grant_move(role))
     for name in send:
-        statements.append(catalog.grant_send(addresses.for_endpoint(name), role))
+        own = addresses.for_endpoint(name)
+        statements += [catalog.grant_send(queue, role) for queue in (own, *_lanes(own, lanes))]
         statements.append(delayed_table(_delayed(name, addresses)).grant_store(role))
     return list(dict.fromkeys(_texts(statements)))
 
 
 def _addresses(schema: str | None) -> PostgresAddresses:
     return PostgresAddresses(schema or DEFAULT_SCHEMA)
+
+
+def _lanes(queue: QueueAddress, lanes: Lanes | None) -> list[QueueAddress]:
+    return [] if lanes is None else lanes.addresses(queue)
 
 
 def _delayed(name: str, addresses: PostgresAddresses) -> QueueAddress:

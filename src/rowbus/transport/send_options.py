@@ -30,6 +30,8 @@ class MessageOptions(TypedDict, total=False):
     time_to_be_received: timedelta | None
     delay: timedelta | None
     deliver_at: datetime | None
+    key: str | None
+    priority: str | None
 
 
 class SendOptions(MessageOptions, total=False):
@@ -55,6 +57,8 @@ class PublishOptions(TypedDict, total=False):
     time_to_be_received: timedelta | None
     immediate: bool
     new_conversation: bool | str | None
+    key: str | None
+    priority: str | None
 
 
 def asked(kind: Any, options: Mapping[str, object]) -> Options:  # noqa: ANN401 - a class of options

@@ -61,6 +61,8 @@ class Entry:
     """Times that it was passed over because it can neither be completed nor moved."""
     held_until: float = 0.0
     """Until when it is passed over."""
+    headers: str | None = None
+    """What its headers are to be while it waits where it is; None: as they are."""
 
     @property
     def leaves(self) -> bool:
@@ -193,6 +195,11 @@ class Book:
         now = self._clock()
         self._held = [entry for entry in self._held if entry.held_until > now]
         return [entry.position for entry in self._held]
+
+    def held(self) -> dict[int, float]:
+        """Return the positions of those rows, and for how many seconds more they are passed over."""
+        now = self._clock()
+        return {entry.position: entry.held_until - now for entry in self._held if entry.held_until > now}
 
     def _drop_blank(self, row: Hashable, entry: Entry) -> None:
         if entry.is_blank(self._clock()):

@@ -24,6 +24,8 @@ class Kind(Enum):
     """Roll back; others of its transaction are received one by one. Nothing is counted that was not before."""
     COUNTED = "counted"
     """Count it and roll back: the server has rolled the row's transaction back already."""
+    POSTPONED = "postponed"
+    """Roll back, and have it wait where it is, with the headers that its entry has for it."""
     PAUSED = "paused"
     """Roll back, and wait for so many seconds: no row is to blame."""
     OUTAGE = "outage"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
+    from rowbus.transport.lanes.rule import Lanes
     from rowbus.transport.queues.records.table import OwnTable
 
 
@@ -50,6 +51,8 @@ class Plan(NamedTuple):
     """An endpoint's other tables: of processed messages, of its sagas, of its schedules."""
     platform: tuple[QueueAddress, ...] = ()
     """ServiceControl's queues that an endpoint sends to."""
+    lanes: tuple[QueueAddress, Lanes] | None = None
+    """The queue of an endpoint that has lanes, and these."""
 
     @property
     def addresses(self) -> list[QueueAddress]:
@@ -110,6 +113,7 @@ def _endpoint_plan(
         store=store,
         own=endpoint.own_tables,
         platform=endpoint.platform_queues,
+        lanes=None if endpoint.lanes is None else (endpoint.address, endpoint.lanes),
     )
 
 

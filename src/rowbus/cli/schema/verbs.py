@@ -37,6 +37,8 @@ from rowbus.database.statements import script
 from rowbus.database.steps import run_steps_now
 from rowbus.spark import schema as spark_schema
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.lanes.installer import install_lanes, lane_faults
+from rowbus.transport.lanes.lane_table import LaneTable
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_table as create_record_table
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from rowbus.cli.schema.tables import Plan
     from rowbus.database.sessions import Database as Location
     from rowbus.messages.address import QueueAddress
+    from rowbus.transport.lanes.rule import Lanes
     from rowbus.transport.queues.owners import Fault
     from rowbus.transport.queues.records.table import OwnTable
 
@@ -120,6 +123,9 @@ def _definitions(plan: Plan, *, make_schema: bool) -> Iterator[str]:
     yield from (define([catalog_of(plan.names).create_schema(name)]) for name in schemas)
     for address in plan.addresses:
         yield from _scripts(address, plan)
+    if plan.lanes is not None:
+        queue, lanes = plan.lanes
+        yield define(LaneTable(queue).create(lanes))
     if plan.subscriptions is not None:
         yield define(subscription_routing(plan.subscriptions).create())
     if plan.delayed is not None:
@@ -185,6 +191,8 @@ def _install(plan: Plan, *, make_schema: bool) -> None:
     schemas = {address.schema for address in plan.addresses} if make_schema else set[str]()
     location = open_database(plan.database)
     asyncio.run(create_all(location, catalog_of(plan.names), plan.addresses, schemas, plan.extras))
+    if plan.lanes is not None:
+        asyncio.run(_install_lanes(location, *plan.lanes))
     if plan.subscriptions is not None:
         asyncio.run(create_table(location, plan.subscriptions))
     if plan.delayed is not None:
@@ -193,6 +201,14 @@ def _install(plan: Plan, *, make_schema: bool) -> None:
         asyncio.run(set_up_store(location, plan.store))
     if plan.own:
         asyncio.run(_create_tables(location, plan.own))
+
+
+async def _install_lanes(location: Location, queue: QueueAddress, lanes: Lanes) -> None:
+    session = await location.connect()
+    try:
+        await install_lanes(session, queue, lanes, install=True)
+    finally:
+        await session.close()
 
 
 async def _create_tables(location: Location, tables: Sequence[OwnTable]) -> None:
@@ -270,10 +286,12 @@ def _verified(plan: Plan) -> dict[str, tuple[str, ...]]:
         delayed = session.run(catalog.find_delayed())
         own = {each.table.address: session.run(each.table.exists()) for each in plan.own}
         faults = run_steps_now(session, find_faults(*_made(plan)))
+        lanes = {} if plan.lanes is None else lane_faults(session, *plan.lanes)
     results = {str(address): queues.get(address, MISSING) for address in plan.addresses}
     if plan.delayed is not None:
         results[str(plan.delayed)] = () if plan.delayed.is_among(delayed) else (NO_DELAYED,)
     results |= {str(address): () if exists else MISSING for address, exists in own.items()}
+    results = {name: (*found, *lanes.get(name, ())) for name, found in results.items()}
     return _with_faults(results, faults)
 
 

@@ -115,6 +115,7 @@ class Delivery(Attempt):
         "headers",
         "id",
         "items",
+        "postponement",
         "receive_address",
         "sends",
         "take_back",
@@ -145,6 +146,8 @@ class Delivery(Attempt):
         self.forward_to = forward_to
         self.sends: list[Leaving] = []
         self.afterwards: tuple[Callable[[], object], ...] = ()
+        self.postponement: tuple[str, float] | None = None
+        """The headers that the message is to have while it waits where it is, and for how many seconds."""
         self.take_back: Statement[None] | None = None
         """Undoes what the attempt noted of its message, should the handler commit it and the message be given up."""
         self._dispatcher = dispatcher

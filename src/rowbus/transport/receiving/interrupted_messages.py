@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import MalformedHeadersError, RowbusError
 from rowbus.running.backoff import doubling
+from rowbus.transport.lanes.lane_table import rewrite
 from rowbus.transport.queues.table import Place, queue_table
 from rowbus.transport.receiving.decisions.interruptions import (
     Interruption,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.sessions import AsyncSession, Database
+    from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.running.in_hand import RowInHand
     from rowbus.work.book import Entry
@@ -94,9 +96,18 @@ class InterruptedMessages:
         return None
 
     async def put_back(
-        self, session: AsyncSession, row_id: str, more: int, said: str, known: Place | None = None
+        self,
+        session: AsyncSession,
+        row_id: str,
+        more: int,
+        said: str,
+        known: Place | None = None,
+        *,
+        keeps_place: bool = False,
     ) -> Interruption | None:
         """Put a message at the end of its queue, with `more` added to its count; return what it now says.
+
+        Where there is order it `keeps_place`.
 
         None when it is gone, or another receiver has it in hand for longer than `PATIENCE`. `known` is where it was.
         Raises MalformedHeadersError and other errors of headers, StorageError.
@@ -111,13 +122,18 @@ class InterruptedMessages:
                 now = Interruption((before.times if before else 0) + more, said)
                 changed = place._replace(headers=with_interruption(place.headers, now))
                 async with session.transaction():
-                    if await session.run(self._table.requeue(row_id, changed, notify=self._notify)):
+                    if await session.run(self._moved(row_id, changed, keeps_place=keeps_place)):
                         return now
             pauses, place = pauses + 1, None
             pause = doubling(pauses, first=FIRST_PAUSE, most=LONGEST_PAUSE)
             waited += pause
             await asyncio.sleep(pause)
         return None
+
+    def _moved(self, row_id: str, changed: Place, *, keeps_place: bool) -> Statement[int]:
+        if keeps_place:
+            return rewrite(self._address, row_id, changed.seq, changed.headers, keeps_expiry=True)
+        return self._table.requeue(row_id, changed, notify=self._notify)
 
 
 def count_in(headers: str) -> int:

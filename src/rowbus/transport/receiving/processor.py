@@ -275,8 +275,8 @@ class Processor:
             judged = self._delivery(row, session, entry.items)
             failed = FailedDelivery(judged, fate.cause, entry.failures)
             if await self._judge(failed) or not self._in_transaction:
-                entry.is_judged = True
-                return judged.sends
+                entry.is_judged = judged.postponement is None
+                return _postponed(judged, entry, fate.cause) or judged.sends
             if entry.ends is not None and entry.ends <= self._clock():
                 self._remarks.dropped(row, fate.cause)
                 return ()
@@ -324,6 +324,7 @@ class Processor:
             )
         headers = decode_headers(row.headers)
         take_out(headers)
+        headers.pop(Header.NOT_BEFORE, None)
         forward_to = None
         if Header.FORWARD_DESTINATION in headers:
             forward_to = self._elsewhere(headers.pop(Header.FORWARD_DESTINATION), row)
@@ -341,6 +342,14 @@ class Processor:
         except InvalidAddressError as error:
             raise MalformedHeadersError(str(error), text=row.headers, reason=error.reason) from error
         return None if address == self._address else address
+
+
+def _postponed(judged: Delivery, entry: Entry, cause: BaseException) -> Fate | None:
+    """Return the fate of a message that is to wait where it is; None for another."""
+    if judged.postponement is None:
+        return None
+    entry.headers, seconds = judged.postponement
+    return Fate(Kind.POSTPONED, cause, seconds)
 
 
 def _restore(entry: Entry, headers: str) -> None:

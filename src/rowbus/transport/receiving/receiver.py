@@ -22,6 +22,7 @@ from rowbus.errors import (
 from rowbus.running.critical import Alarm, ReportedBreaker
 from rowbus.running.service import Service
 from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
+from rowbus.transport.lanes.lane_table import rewrite
 from rowbus.transport.queues.table import Place, queue_table
 from rowbus.transport.receiving.decisions.interruptions import Interruption, lost_connection, message_id_in
 from rowbus.transport.receiving.decisions.rounds import Round
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from rowbus.messages.message import MessageRow
     from rowbus.running.threads import Threads
     from rowbus.settings import EndpointSettings
+    from rowbus.transport.lanes.order import Order
+    from rowbus.transport.lanes.turns import Turns
     from rowbus.transport.limits.gate import Gate
     from rowbus.transport.pauses.hold import Hold
     from rowbus.transport.queues.lookout import Lookout
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.receiving.dispatcher import Dispatcher
     from rowbus.transport.receiving.remarks import RoundTrips
+    from rowbus.transport.receiving.shelf import Shelf
 
 logger = logging.getLogger("rowbus.receiving")
 
@@ -69,6 +73,15 @@ class Receiver(Service):
 
     hold: Hold | None = None
     """What knows whether an operator has paused it."""
+
+    order: Order | None = None
+    """What knows which messages wait for others of their key; in a queue without order None."""
+
+    turns: Turns | None = None
+    """The turns that it shares with other queues of its endpoint, if it does."""
+
+    shelf: Shelf | None = None
+    """Where its slots leave their sessions between two turns, if there are some."""
 
     trips: RoundTrips | None = None
     """What notes the round trips of the slots, in a process that traces."""
@@ -96,6 +109,7 @@ class Receiver(Service):
         peeking, self._processing = _breakers(address, alarm)
         super().__init__(f"rowbus {address} pump", peeking)
         self.database = database
+        self.connect = database.connect_receiver
         self.address = address
         self.concurrency = settings.effective_concurrency
         self.transaction_mode = settings.effective_transaction_mode
@@ -180,6 +194,8 @@ class Receiver(Service):
     def look(self, most: int) -> Look:
         """Return the next look at the queue, for up to `most` messages."""
         passed_over = self.book.passed_over() if self.book.holds_back else ()
+        if self.order is not None:  # what was committed late comes first, wherever the last look ended
+            self._looks.bound.forget()
         return Look(
             self._table,
             most,
@@ -192,7 +208,7 @@ class Receiver(Service):
     @property
     def patience(self) -> float | None:
         """How long, in seconds, an idle slot keeps its connections; None: for ever."""
-        return self.peeking.patience
+        return self.peeking.patience if self.order is None else None
 
     async def enter(self, session: AsyncSession, most: int) -> int:
         """Wait while it is paused, and at the endpoint's own limit; say for how many to receive, 0 when stopping."""
@@ -206,7 +222,8 @@ class Receiver(Service):
     @property
     def receives_on(self) -> bool:
         """Whether a receive may travel with a commit: tokens, and what operators say, come before a transaction."""
-        return self.gate is None and (self.hold is None or not self.hold.is_due)
+        others = self.turns is not None and self.turns.others_wait(self.address)
+        return self.gate is None and not others and (self.hold is None or not self.hold.is_due)
 
     def looked(self, look: Look, rows: list[MessageRow]) -> int:
         """Note what a look found and return how many messages."""
@@ -223,8 +240,35 @@ class Receiver(Service):
         taken = self.book.take([row.id for row in rows])
         for row in rows if taken else ():
             if row.id in taken:
-                self.book.hold_back(row.id, row.seq, HOLD_BACK_TAKEN)
+                self.hold_back(row, HOLD_BACK_TAKEN)
         return not taken
+
+    def hold_back(self, row: MessageRow, seconds: float) -> None:
+        """Pass a message over for so long, and in a queue with order those of its key that come after it."""
+        if self.order is not None:
+            self.order.note(row)
+            asyncio.get_running_loop().call_later(seconds, self.look_again)
+        self.book.hold_back(row.id, row.seq, seconds)
+
+    def hold_early(self, rows: list[MessageRow]) -> bool:
+        """Hold those back for which it is too early; say whether there were some."""
+        if self.order is None:
+            return False
+        waiting = self.order.waiting(rows, self.book.held() if self.book.holds_back else {})
+        for row in rows:
+            if row.seq in waiting:
+                self.hold_back(row, waiting[row.seq])
+        return bool(waiting)
+
+    async def postpone(self, row: MessageRow, headers: str, seconds: float) -> None:
+        """Have a message wait where it is, with what its headers are to say of it. Raises StorageError."""
+        session = await self.database.connect()
+        try:
+            await session.run(rewrite(self.address, row.id, row.seq, headers, keeps_expiry=False))
+        finally:
+            await session.close()
+        self.book.forget(row.id)
+        self.hold_back(row, seconds)
 
     async def server_started(self, session: AsyncSession) -> datetime | None:
         """Ask since when the server of a session runs; None where a break is not looked into. Raises StorageError."""
@@ -236,7 +280,7 @@ class Receiver(Service):
     def held_back(self, rows: list[MessageRow]) -> Generator[None]:
         """Pass messages over while it is found out what they did."""
         for row in rows:
-            self.book.hold_back(row.id, row.seq, HOLD_BACK)
+            self.hold_back(row, HOLD_BACK)
         try:
             yield
         finally:
@@ -272,7 +316,12 @@ class Receiver(Service):
         now = None
         try:
             now = await self._interrupted.put_back(
-                session, row.id, failures - before, said, Place(row.headers, row.seq)
+                session,
+                row.id,
+                failures - before,
+                said,
+                Place(row.headers, row.seq),
+                keeps_place=self.order is not None,
             )
         except RowbusError as refusal:
             logger.warning(
@@ -284,12 +333,12 @@ class Receiver(Service):
         if now is None and failures:  # this process counts on
             self.book.entry(row.id).restore(failures, Interruption(failures, said).error())
         logger.warning(
-            "Handling message %s (row %s of %s) was interrupted (failed attempts: %s); it goes to the end of the "
-            "queue. %s",
+            "Handling message %s (row %s of %s) was interrupted (failed attempts: %s); it %s of the queue. %s",
             message_id_in(row.headers, row.id),
             row.id,
             self.address,
             failures if now is None else now.times,
+            "goes to the end" if self.order is None else "stays at the front",
             said,
             extra=about(row, self.address),
         )
@@ -375,6 +424,8 @@ class Receiver(Service):
 
         Raises StorageError in an outage.
         """
+        if self.order is not None:
+            self.order.note(row)
         session = await self.database.connect()
         try:
             if await self._unprocessable.move_stuck(session, row, error):

@@ -22,6 +22,7 @@ from rowbus.settings import TransactionMode
 from rowbus.transport.receiving.decisions.interruptions import is_suspect, lost_process_in
 from rowbus.transport.receiving.delivery import make_calls
 from rowbus.transport.receiving.passage import pass_gate
+from rowbus.transport.receiving.shelf import Equipment
 from rowbus.transport.receiving.transactions import Outgoing, receive_transaction
 from rowbus.work.fate import PUT_BACK, Fate, Kind
 from rowbus.work.outages import PASSED_OVER, is_outage
@@ -67,7 +68,7 @@ class Slot:
         """Receive and process until there is nothing more to do for this slot."""
         try:
             while (most := await self._permit()) > 0:
-                await self._work(most)
+                await self._have_turn(most)
         finally:
             await self._close()
 
@@ -80,6 +81,26 @@ class Slot:
                     return await permits.take(self._most(), self._wanted)
             await self._close()
         return await permits.take(self._most(), self._wanted)
+
+    async def _have_turn(self, most: int) -> None:
+        """Use one permit when it is this queue's turn; sessions go to whose turn is next."""
+        receiver = self._receiver
+        if receiver.turns is None:
+            await self._work(most)
+            return
+        async with receiver.turns.turn(receiver.address):
+            if receiver.is_stopping():
+                receiver.permits.received(0)
+                return
+            await self._work(most)
+            await self._shelve()
+
+    async def _shelve(self) -> None:
+        session, shelf = self._session, self._receiver.shelf
+        if session is not None and shelf is not None and not self._is_spent:
+            equipment = Equipment(session, self._outbox, self._server)
+            self._session = self._outbox = None
+            await shelf.put(equipment)
 
     async def _work(self, most: int) -> None:
         """Use one permit, and every further one that is to be had when a message is completed."""
@@ -121,10 +142,22 @@ class Slot:
             return
         if len(self._in_hand) > 1 and fate.kind is not Kind.PAUSED:
             self._singles = len(self._in_hand)
+        rows = self._in_hand
         await self._abandon()
+        await self._postpone(rows, fate)
         self._let_go()
         if fate.kind is Kind.PAUSED:
             await self._receiver.pause(fate.seconds)
+
+    async def _postpone(self, rows: list[MessageRow], fate: Fate) -> None:
+        """Have the one that the fate is of wait where it is."""
+        if fate.kind is not Kind.POSTPONED:
+            return
+        for row in rows:
+            entry = self._receiver.book.entry(row.id)
+            if (headers := entry.headers) is not None:
+                entry.headers = None
+                await self._receiver.postpone(row, headers, fate.seconds)
 
     def _let_go(self) -> None:
         self._receiver.book.let_go([row.id for row in self._claimed])
@@ -146,7 +179,7 @@ class Slot:
         elif rows and _is_of_the_row(error):
             await self._count(rows[0], error)
         elif rows and is_outage(error) and not isinstance(error, ConnectionLostError):
-            receiver.book.hold_back(rows[0].id, rows[0].seq, PASSED_OVER)  # others may not meet it
+            receiver.hold_back(rows[0], PASSED_OVER)  # others may not meet it
         self._let_go()  # before the pause: while it is claimed, a slot that receives it passes it over
         await receiver.processing_failed(error, with_message=bool(rows))
 
@@ -203,6 +236,8 @@ class Slot:
         """Process what is in hand, complete it, and return what was received next; or the fate of all of it."""
         if len(rows) > 1 and any(is_suspect(row.headers) for row in rows):
             return PUT_BACK  # received one by one: if a connection breaks, it is known whose doing it is
+        if self._receiver.hold_early(rows):
+            return PUT_BACK
         outgoing = await self._handle(rows)
         if isinstance(outgoing, Fate):
             return outgoing
@@ -225,7 +260,7 @@ class Slot:
                 seclusion.leave()
         book = self._receiver.book
         if (later := await seclusion.enter_alone(book.entry(first.id), suspect.times)) > 0:
-            book.hold_back(first.id, first.seq, later)
+            self._receiver.hold_back(first, later)
             return PUT_BACK
         try:
             return await self._run_handlers(rows)
@@ -344,19 +379,25 @@ class Slot:
     async def _open(self) -> ReceiveSession:
         """Return the slot's session; opens all that it needs, or nothing. Raises ConnectionLostError."""
         if self._session is None:
-            async with AsyncExitStack() as opened:
-                receiver = self._receiver
-                session = await receiver.database.connect_receiver()
-                opened.push_async_callback(session.close)
-                self._server = await receiver.server_started(session)
-                if receiver.transaction_mode is TransactionMode.RECEIVE_ONLY:
-                    self._outbox = await receiver.database.connect_sender()
-                opened.pop_all()
+            receiver = self._receiver
+            shared = None if receiver.shelf is None else receiver.shelf.take()
+            session, self._outbox, self._server = shared or await self._connected()
             self._session = session
             self._transaction = receive_transaction(
                 receiver.transaction_mode, session, receiver.dispatcher, self._outbox
             )
         return self._session
+
+    async def _connected(self) -> Equipment:
+        receiver, outbox = self._receiver, None
+        async with AsyncExitStack() as opened:
+            session = await receiver.connect()
+            opened.push_async_callback(session.close)
+            server = await receiver.server_started(session)
+            if receiver.transaction_mode is TransactionMode.RECEIVE_ONLY:
+                outbox = await receiver.database.connect_sender()
+            opened.pop_all()
+        return Equipment(session, outbox, server)
 
     async def _abandon(self) -> None:
         """Put what is in hand back; a connection that cannot do so is closed, which has the same effect."""

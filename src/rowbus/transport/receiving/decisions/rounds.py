@@ -141,6 +141,10 @@ class LowerBound:
         """Note that a message went back to its place."""
         self._bound = min(self._bound, position)
 
+    def forget(self) -> None:
+        """Have the next look be from the start: in a queue with order nothing may be passed over."""
+        self._bound = FROM_THE_START
+
     def _note_cost(self, started: float) -> None:
         """Note a full look that ends now, unless it began beside the last one that counted."""
         if started < self._last_end:

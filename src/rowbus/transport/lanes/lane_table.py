@@ -1,0 +1,150 @@
+"""The statements of lanes, on PostgreSQL: the rule in the database, who has which lane, and a message's place.
+
+Invariant: each runs in its runner's transaction, and waits for nothing unless it says so.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rowbus.database.statements import Query, Statement, affected, load, no_rows, raw_source, scalar
+from rowbus.transport.lanes.assignment import Holder, Survey
+
+if TYPE_CHECKING:
+    from rowbus.database.statements import Rows
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.lanes.rule import Lanes
+
+_FOLDER: Final = "transport/lanes/sql/postgresql"
+
+Arguments = tuple[str, str, str]
+"""A trigger's arguments: the kind, the header, and how many lanes there are or their names."""
+
+
+class Rule(NamedTuple):
+    """The rule by which a queue has lanes; `is_ours` says whether its function is as this Rowbus makes it."""
+
+    arguments: Arguments
+    is_ours: bool
+
+
+class LaneTable:
+    """Statements on the queue of an endpoint that has lanes."""
+
+    def __init__(self, address: QueueAddress) -> None:
+        """Take the endpoint's own queue. No I/O."""
+        self.address = address
+        self._members, self._beats = f"rowbus lanes {address}", f"rowbus lane beats {address}"
+
+    def find_rule(self) -> Statement[Rule | None]:
+        """Find by what rule the queue has lanes; None if it has none. Locks nothing."""
+        _, body, _ = raw_source(f"{_FOLDER}/create_function.sql").split("$function$")
+        query = self._load("find_rule", "Failed to look for the lanes of")
+        return Statement(query, {"table_name": self.address.canonical, "body": body}, _rule)
+
+    def create(self, lanes: Lanes) -> list[Statement[None]]:
+        """Have the queue's trigger put messages into these lanes: to run in one transaction, which locks it."""
+        kind, header, names = lanes.arguments
+        trigger = self._load(
+            "create_trigger", "Failed to give lanes to", kind=kind, header=header, lanes=names
+        )
+        lock, function = (
+            self._load(each, "Failed to give lanes to") for each in ("lock_function", "create_function")
+        )
+        return [Statement(query, {}, no_rows) for query in (lock, function, trigger)]
+
+    def drop(self) -> Statement[None]:
+        """Have messages stay in the queue. Locks it until the transaction ends."""
+        return Statement(self._load("drop_trigger", "Failed to take the lanes of"), {}, no_rows)
+
+    def lock(self, table: QueueAddress) -> Statement[None]:
+        """Keep everybody from the queue or a lane until the transaction ends. Waits for those that use it."""
+        failing = f"Failed to lock {table} of"
+        query = load(
+            f"{_FOLDER}/lock_tables.sql",
+            identifiers={"schema": table.schema, "queue": table.table},
+            failing=failing,
+            prepare=False,
+        )
+        return Statement(query, {}, no_rows)
+
+    def move_out(self, lane: QueueAddress, header: str) -> Statement[int]:
+        """Send what a lane has, or what of the queue itself names a lane, anew; say how many."""
+        query = load(
+            f"{_FOLDER}/move_out.sql",
+            identifiers={"schema": lane.schema, "lane": lane.table, "queue": self.address.table},
+            failing=f"Failed to move the messages of {lane} to the lanes of {self.address}",
+            prepare=False,
+        )
+        return Statement(query, {"all": lane != self.address, "header": header}, scalar)
+
+    def join(self, process: int) -> Statement[bool]:
+        """Have others see that a process works here, as long as the session asks something."""
+        query = self._load("join_members", "Failed to join the processes of")
+        return Statement(query, {"beats": self._beats, "process": process}, scalar)
+
+    def take(self, lane: QueueAddress, process: int) -> Statement[bool]:
+        """Take a lane for the session's life; say whether it is this session's."""
+        query = self._load("take_lane", "Failed to take a lane of")
+        names = {"members": self._members, "lane": _lock_of(lane)}
+        return Statement(query, {**names, "process": process}, scalar)
+
+    def survey(self, lanes: list[QueueAddress], patience: float) -> Statement[Survey]:
+        """Ask who works here, and who has which lane; who has asked nothing for `patience` seconds works no more."""
+        locks = {_lock_of(lane): number for number, lane in enumerate(lanes)}
+        parameters = {
+            "lanes": list(locks),
+            "members": self._members,
+            "beats": self._beats,
+            "patience": f"{patience} seconds",
+        }
+        query = self._load("survey", "Failed to ask who works on the lanes of")
+        return Statement(query, parameters, partial(_survey, locks))
+
+    def end_session(self, pid: int) -> Statement[bool]:
+        """End a session of a process that answers no more. Raises PermissionDeniedError."""
+        return Statement(self._load("end_session", "Failed to free a lane of"), {"pid": pid}, scalar)
+
+    def _load(self, operation: str, failing: str, **literals: str) -> Query:
+        address = self.address
+        return load(
+            f"{_FOLDER}/{operation}.sql",
+            identifiers={"schema": address.schema, "queue": address.table},
+            literals=literals,
+            failing=f"{failing} {address}",
+            queue=str(address),
+            prepare=False,
+        )
+
+
+def rewrite(
+    lane: QueueAddress, row_id: str, position: int, headers: str, *, keeps_expiry: bool
+) -> Statement[int]:
+    """Give a message other headers where it is; say 1, or 0 when it is gone or in flight."""
+    query = load(
+        f"{_FOLDER}/rewrite.sql",
+        identifiers={"schema": lane.schema, "queue": lane.table},
+        failing=f"Failed to note a retry in {lane}",
+        prepare=False,
+    )
+    parameters = {"row_id": row_id, "position": position, "headers": headers, "keeps_expiry": keeps_expiry}
+    return Statement(query, parameters, affected)
+
+
+def _lock_of(lane: QueueAddress) -> str:
+    return f"rowbus lane {lane}"
+
+
+def _rule(rows: Rows, _count: int) -> Rule | None:
+    if not rows:
+        return None
+    arguments, is_ours = rows[0]
+    kind, header, lanes, *_ = arguments.split("\\000")
+    return Rule((kind, header, lanes), is_ours)
+
+
+def _survey(locks: dict[str, int], rows: Rows, _count: int) -> Survey:
+    members = sorted(process for lane, _pid, process in rows if lane is None)
+    holders = {locks[lane]: Holder(pid, process) for lane, pid, process in rows if lane and pid is not None}
+    return Survey(tuple(members), holders)

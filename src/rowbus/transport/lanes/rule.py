@@ -1,0 +1,133 @@
+"""The lanes of an endpoint as a value: how many queues it has beside its own, and which of them a message goes to.
+
+A lane is one more queue of the endpoint, `Sales#3` or `Sales#urgent`, of the shape that all queues have. A trigger on
+the endpoint's own queue puts what names a lane there; what names none stays (docs/how-to/order-priority-fairness.md).
+
+Invariant: pure. `lane_of` and `sql/postgresql/create_function.sql` give the same answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from rowbus.errors import ConfigurationError
+from rowbus.messages.headers import Header
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.messages.address import QueueAddress
+
+MARK: Final = "#"
+"""Stands between the name of the queue and that of the lane."""
+MOST: Final = 256
+"""Lanes of one endpoint."""
+OWN_SHARE: Final = 4
+"""How often the endpoint's own queue has a turn, where a lane of weight 1 has one."""
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,20}")
+
+
+class LaneKind(Enum):
+    """What chooses the lane of a message."""
+
+    KEY = "key"
+    """Its key; the messages of a key are handled in the order of their commits."""
+    SHARE = "share"
+    """A header, such as that of a tenant; lanes take turns."""
+    NAME = "name"
+    """The lane that it names, as its priority."""
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The lanes of an endpoint: made by `by_key`, `by_priority` and `fair`, for `Endpoint(lanes=…)`."""
+
+    kind: LaneKind
+    header: str
+    """Where a message says what chooses its lane."""
+    names: tuple[str, ...]
+    weights: tuple[int, ...]
+    """How many turns each lane has while all have messages."""
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether a lane's messages are handled one after the other, by one process at a time."""
+        return self.kind is LaneKind.KEY
+
+    @property
+    def arguments(self) -> tuple[str, str, str]:
+        """The trigger's arguments."""
+        lanes = ",".join(self.names) if self.kind is LaneKind.NAME else str(len(self.names))
+        return self.kind.value, self.header, lanes
+
+    def addresses(self, queue: QueueAddress) -> list[QueueAddress]:
+        """Return the queues of the lanes."""
+        return [replace(queue, table=f"{queue.table}{MARK}{name}") for name in self.names]
+
+    def lane_of(self, value: str | None) -> str | None:
+        """Return the lane of a message whose header has this value; None: the endpoint's own queue."""
+        if not value:
+            return None
+        if self.kind is LaneKind.NAME:
+            return value if value in self.names else None
+        return str(number_of(value, len(self.names)))
+
+
+def number_of(key: str, lanes: int) -> int:
+    """Return the lane of a key: the first four bytes of its SHA-256, of UTF-8, as a number, modulo the lanes."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") % lanes
+
+
+def by_key(lanes: int = 16) -> Lanes:
+    """Have the messages of a key (`send(…, key=…)`) handled in the order of their commits, in all processes together.
+
+    So many lanes share the keys; one process at a time has a lane, and works on it one message after the other. A
+    message that is to be retried after a delay holds up its own key. Raises ConfigurationError.
+    """
+    return Lanes(LaneKind.KEY, Header.KEY, _numbers(lanes), (1,) * lanes)
+
+
+def fair(*, by: str = Header.KEY, lanes: int = 64) -> Lanes:
+    """Have lanes take turns, to which messages belong by a header, such as that of a tenant: none delays another's.
+
+    `by` names the header; by default it is the key of `send(…, key=…)`. Raises ConfigurationError.
+    """
+    if not by or not by.isprintable() or '"' in by or "\\" in by:
+        raise ConfigurationError(f"by is {by!r}; give the name of a header, such as 'tenant'.")
+    return Lanes(LaneKind.SHARE, by, _numbers(lanes), (1,) * lanes)
+
+
+def by_priority(*names: str, weights: Sequence[int] | None = None) -> Lanes:
+    """Have lanes by priority, the most urgent first: `by_priority("urgent", "normal", "bulk")`; `send(…, priority=…)`.
+
+    While all have messages each lane has as many turns as its weight, by default four times those of the next, so that
+    none starves. Raises ConfigurationError.
+    """
+    if not names or len(set(names)) != len(names) or not all(map(_NAME.fullmatch, names)):
+        raise ConfigurationError(
+            f"The priorities are {names!r}; give different names of letters, digits, - and _, of 20 characters at most."
+        )
+    given = tuple(weights) if weights is not None else tuple(4**more for more in reversed(range(len(names))))
+    if len(given) != len(names) or any(weight < 1 for weight in given):
+        raise ConfigurationError(f"weights is {weights!r}; give each of {names!r} a number of 1 or more.")
+    return Lanes(LaneKind.NAME, Header.PRIORITY, names, given)
+
+
+def require_lanes(given: object) -> Lanes | None:
+    """Return what is given as lanes; raises ConfigurationError for anything else."""
+    if given is None or isinstance(given, Lanes):
+        return given
+    raise ConfigurationError(
+        f"lanes is {given!r}; give rowbus.by_key(16), rowbus.by_priority('urgent', 'normal') or "
+        "rowbus.fair(by='tenant')."
+    )
+
+
+def _numbers(lanes: object) -> tuple[str, ...]:
+    if not isinstance(lanes, int) or isinstance(lanes, bool) or not 1 <= lanes <= MOST:
+        raise ConfigurationError(f"lanes is {lanes!r}; give a number from 1 to {MOST}.")
+    return tuple(map(str, range(lanes)))

@@ -1,0 +1,83 @@
+"""The turns of lanes that share a process: which of those that wait is next.
+
+Each lane has a share of the turns by its weight while several wait (stride scheduling: Waldspurger and Weihl, 1995). A
+lane that comes after a rest begins where the others are: it cannot save turns up.
+
+Invariant: at most so many are in hand at a time; no lane that waits is passed over for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Hashable, Mapping
+
+
+class Turns:
+    """The turns of one process. For one event loop."""
+
+    def __init__(self, weights: Mapping[Hashable, int], at_once: int) -> None:
+        """Give lanes turns by their weights, so many at once."""
+        self._strides = {lane: 1 / weight for lane, weight in weights.items()}
+        self._passes = dict.fromkeys(weights, 0.0)
+        self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {lane: deque() for lane in weights}
+        self._free = at_once
+        self._at_once = at_once
+        self._now = 0.0  # the pass of the lane that had the last turn
+
+    def change(self, at_once: int) -> None:
+        """Have so many in hand at once from now on; what is in hand beyond that finishes first."""
+        self._free += at_once - self._at_once
+        self._at_once = at_once
+        self._go_on()
+
+    def others_wait(self, lane: Hashable) -> bool:
+        """Say whether a lane that has a turn is to leave the next to another."""
+        return self._free < 0 or any(queue for other, queue in self._waiting.items() if other != lane)
+
+    @asynccontextmanager
+    async def turn(self, lane: Hashable) -> AsyncGenerator[None]:
+        """Wait for a turn, and have it until the end."""
+        await self._wait(lane)
+        try:
+            yield
+        finally:
+            self._free += 1
+            self._go_on()
+
+    async def _wait(self, lane: Hashable) -> None:
+        if self._free > 0 and not any(self._waiting.values()):
+            self._give(lane)
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[lane].append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it was given, and nobody takes it
+                self._free += 1
+                self._go_on()
+            else:
+                self._waiting[lane].remove(turn)
+            raise
+
+    def _give(self, lane: Hashable) -> None:
+        self._free -= 1
+        self._now = max(self._passes[lane], self._now)
+        self._passes[lane] = self._now + self._strides[lane]
+
+    def _go_on(self) -> None:
+        while self._free > 0 and (lane := self._next()) is not None:
+            turn = self._waiting[lane].popleft()
+            if not turn.done():
+                self._give(lane)
+                turn.set_result(None)
+
+    def _next(self) -> Hashable | None:
+        """Return the lane that waits and has had least; of several the one given first."""
+        waiting = [lane for lane, queue in self._waiting.items() if queue]
+        return min(waiting, key=lambda lane: max(self._passes[lane], self._now), default=None)

@@ -1,0 +1,116 @@
+"""Lanes as values: which there may be, who has them, whose turn it is, and what waits for what."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import rowbus
+from rowbus.errors import ConfigurationError
+from rowbus.messages.headers import Header, encode_copied_headers
+from rowbus.messages.message import MessageRow
+from rowbus.messages.timestamps import format_timestamp
+from rowbus.transport.lanes.assignment import Holder, Survey, assign
+from rowbus.transport.lanes.order import Order
+from rowbus.transport.lanes.rule import number_of
+from rowbus.transport.lanes.turns import Turns
+
+NOW = datetime(2026, 11, 27, tzinfo=UTC)
+
+
+def test_lanes_that_cannot_be_are_refused() -> None:
+    for make in (
+        lambda: rowbus.by_key(0),
+        lambda: rowbus.by_key(2.0),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        rowbus.by_priority,
+        lambda: rowbus.by_priority("a", "a"),
+        lambda: rowbus.by_priority("a b"),
+        lambda: rowbus.by_priority("a", weights=[0]),
+        lambda: rowbus.fair(by=""),
+        lambda: rowbus.fair(lanes=257),
+        lambda: rowbus.Endpoint("Sales", lanes=16),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    ):
+        with pytest.raises(ConfigurationError):
+            make()
+
+
+def test_keys_are_hashed_alike_everywhere() -> None:
+    """The numbers of the documentation, which other languages must come to."""
+    assert [number_of(key, 16) for key in ("42", "customer-7", "Schlüssel")] == [4, 14, 0]
+
+
+def row(position: int, key: str | None = None, *, waits: float | None = None) -> MessageRow:
+    headers = {} if key is None else {Header.KEY: key}
+    if waits is not None:
+        headers[Header.NOT_BEFORE] = format_timestamp(NOW + timedelta(seconds=waits))
+    return MessageRow(str(position), None, encode_copied_headers(headers), b"", position)
+
+
+def test_every_process_comes_to_the_same_division() -> None:
+    survey = Survey(
+        (3, 5, 9), {0: Holder(100, 3), 1: Holder(101, 4), 4: Holder(104, 4), 2: Holder(102, None)}
+    )
+    parts = [assign(survey, process, 7) for process in survey.members]
+    assert [sorted(part.lanes) for part in parts] == [[0, 3, 6], [1, 4], [2, 5]]
+    assert [part.stranded for part in parts] == [(), (101, 104), ()]
+    assert assign(survey, 7, 7) == (frozenset(), ())
+
+
+def test_what_waits_holds_up_its_key() -> None:
+    order = Order(lambda: NOW)
+    first, other, second = row(1, "a", waits=5), row(2, "b"), row(3, "a")
+    assert order.waiting([other, second], {}) == {}
+    assert order.waiting([first, other, second], {}) == {1: 5.0, 3: 5.0}
+    assert order.waiting([row(4, "a"), row(5, "b"), row(6)], {1: 4.0, 3: 4.0}) == {4: 4.0}
+    assert order.waiting([row(1, "a", waits=0), row(7, "a")], {}) == {}
+    order.note(row(8, "c"))
+    assert order.waiting([row(9, "c")], {8: 1.0}) == {9: 1.0}
+
+
+async def take_turns(turns: Turns, lane: str, times: int, taken: list[str]) -> None:
+    for _ in range(times):
+        async with turns.turn(lane):
+            taken.append(lane)
+            await asyncio.sleep(0)
+
+
+async def test_turns_are_shared_by_weight() -> None:
+    turns, taken = Turns({"urgent": 4, "bulk": 1}, 1), list[str]()
+    async with asyncio.TaskGroup() as group:
+        for lane in ("bulk", "urgent"):
+            for _ in range(3):
+                group.create_task(take_turns(turns, lane, 20, taken))
+    early = taken[5:45]
+    assert early.count("urgent") == 4 * early.count("bulk")
+
+
+async def test_a_lane_that_rested_has_saved_no_turns_up() -> None:
+    turns, taken = Turns({"a": 1, "b": 1}, 1), list[str]()
+    await take_turns(turns, "a", 50, taken)
+    async with asyncio.TaskGroup() as group:
+        for lane in ("a", "b"):
+            for _ in range(2):
+                group.create_task(take_turns(turns, lane, 10, taken))
+    later = taken[50:70]
+    assert abs(later.count("a") - later.count("b")) <= 2
+
+
+async def test_a_turn_that_nobody_waits_for_any_more_goes_to_the_next() -> None:
+    turns, taken = Turns({"a": 1, "b": 1}, 1), list[str]()
+    async with turns.turn("a"):
+        gone = asyncio.create_task(take_turns(turns, "a", 1, taken))
+        next_one = asyncio.create_task(take_turns(turns, "b", 1, taken))
+        await asyncio.sleep(0)
+        assert turns.others_wait("a")
+        gone.cancel()
+    await next_one
+    assert taken == ["b"]
+    async with turns.turn("a"):
+        assert not turns.others_wait("a")
+        late = asyncio.create_task(take_turns(turns, "b", 1, taken))
+        await asyncio.sleep(0)
+    late.cancel()
+    async with asyncio.timeout(5):
+        await take_turns(turns, "a", 1, taken)
