@@ -73,6 +73,7 @@ IDENTIFIERS = {
     "role": "postgres",
     "to_schema": "public",
     "to_queue": "orders",
+    "lane": "orders",
     "table": "SubscriptionRouting",
     "inbox": INBOX.table,
     "claimed": CLAIMED.table,
@@ -104,6 +105,14 @@ IDENTIFIERS = {
     "database": f"rowbus_temporary_{secrets.token_hex(4)}",
 }
 VALUES = {
+    "header": "Rowbus.Key",
+    "lanes": "{16}",
+    "all": "false",
+    "keeps_expiry": "true",
+    "members": "orders",
+    "beats": "orders",
+    "patience": "4 s",
+    "pid": "0",
     "operator_cost": "10000",
     "order_id": "R1",
     "total": "9.5",
@@ -236,6 +245,7 @@ VALUES = {
     "time_to_be_received": "00:01:00",
     "times_to_be_received": "{NULL,00:01:00}",
 }
+LANES = "transport/lanes/sql/postgresql"
 VALUES_OF = {
     "transport/queues/sql/postgresql/send_batch.sql": {
         "ids": "{00000000000040008000000000000001,00000000000040008000000000000002}",
@@ -245,6 +255,8 @@ VALUES_OF = {
     "transport/delayed/sql/postgresql/store_batch.sql": {"headers": '{"{}","{}"}'},
     "transport/delayed/sql/postgresql/move_with_headers.sql": {"headers": '{"{}"}'},
     "transport/delayed_store/sql/postgresql/store.sql": {"headers": r"\x7b7d"},
+    f"{LANES}/join_members.sql": {"process": "7"},
+    f"{LANES}/take_lane.sql": {"process": "7"},
 }
 
 BENCH = "bench/sql/postgresql"
@@ -258,6 +270,7 @@ IDENTIFIERS_OF = {
     f"{BENCH}/move_due.sql": {"table": DELAYED.table},
 }
 AFTER = {
+    f"{LANES}/create_trigger.sql": f"{LANES}/create_function.sql",
     "transport/queues/sql/postgresql/hide_receiver.sql": "transport/queues/sql/postgresql/show_receiver.sql",
     "transport/queues/sql/postgresql/keep.sql": "transport/queues/sql/postgresql/name_kept.sql",
 }

@@ -122,8 +122,8 @@ def key_of(message: object, types: Sequence[str]) -> str | None:
     field = _keys.get(types[0]) if _keys and types else None
     if field is None:
         return None
-    fields = cast("Mapping[str, object]", message) if isinstance(message, Mapping) else None
-    value = getattr(message, field, None) if fields is None else fields.get(field)
+    kind: type = type(message)
+    value = cast("Any", message).get(field) if issubclass(kind, Mapping) else getattr(message, field, None)
     if value is None or value == "":
         raise MessageSerializationError(
             f"{types[0]} was declared with key={field!r}, and this message has no {field}: its order is not known."

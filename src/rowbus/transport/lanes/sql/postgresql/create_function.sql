@@ -1,7 +1,8 @@
--- Create the trigger function that puts what is sent to an endpoint into the lane that it names (docs/wire-format.md#lanes).
--- Arguments: the kind (key, share or name), the header, and how many lanes there are, or their names with commas. A message
--- that names none stays in the queue. Of kind `key`, who sends a key waits until others who send it have committed: so
--- their order is that of commits. Runs with the sender's rights; names are qualified, the path is pinned.
+-- Create the trigger function that puts what is sent to an endpoint into the lane that it names; what names none stays.
+-- Its arguments are the kind (key, share or name), the header, and how many lanes there are, or their names with commas
+-- (docs/wire-format.md#lanes). Of kind `key`, who sends a key locks it, and waits for others who have sent it and not
+-- committed: so their order is that of commits. Runs with the sender's rights; the path is pinned.
+-- Locks nothing itself; returns nothing.
 create or replace function :"schema".rowbus_lane()
 returns trigger
 language plpgsql

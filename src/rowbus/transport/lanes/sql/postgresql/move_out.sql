@@ -1,6 +1,6 @@
 -- Send messages of a lane, or of the queue itself, to the queue anew, in their order: if it has a trigger, that puts them
 -- into their lanes. `all` of them, or those that have the header. To run while nobody else uses the tables.
--- Returns how many it took.
+-- Locks the rows it deletes; returns how many they were.
 with taken as (
     delete from :"schema".:"lane" as message
     where :'all'::boolean or strpos(message.headers, '"' || :'header'::text || '"') > 0

@@ -1,0 +1,68 @@
+"""Lanes on the command line: installed, printed, granted, verified, changed and dropped with their endpoint."""
+
+from __future__ import annotations
+
+import secrets
+
+import pytest
+
+from tests.fixtures.command_line import Ask, CommandLine, as_role
+
+pytestmark = pytest.mark.one_version
+
+ENDPOINT = """
+import rowbus
+
+sales = rowbus.Endpoint("Sales", lanes=rowbus.by_key({lanes}))
+
+@sales.handler("Shop.PlaceOrder")
+async def place_order(message: dict, context: rowbus.Context) -> None: ...
+"""
+TABLES = "select relname from pg_class where relkind = 'r' and relname like 'Sales%' order by 1"
+
+
+def write(rowbus: CommandLine, lanes: int) -> None:
+    (rowbus.folder / "shop.py").write_text(ENDPOINT.format(lanes=lanes))
+
+
+def test_lanes_are_installed_and_verified_changed_and_dropped(rowbus: CommandLine, ask: Ask) -> None:
+    write(rowbus, 3)
+    printed = rowbus("schema", "sql", "shop:sales").stdout
+    missing = rowbus("schema", "verify", "shop:sales")
+    ask(printed)
+    installed = rowbus("schema", "install", "shop:sales")
+    there = rowbus("schema", "verify", "shop:sales")
+    for number in range(4):
+        rowbus(
+            "queue", "send", "Sales", "{}", "--type", "Shop.PlaceOrder", "--header", f"Rowbus.Key={number}"
+        )
+    write(rowbus, 2)
+    other = rowbus("schema", "verify", "shop:sales")
+    changed = rowbus("endpoint", "lanes", "shop:sales")
+
+    assert (missing.returncode, installed.returncode, there.returncode) == (1, 0, 0), there.stdout
+    assert "3 lanes by key, not 2 lanes by key" in other.stdout
+    assert changed.stdout == '"public"."Sales" has 2 lanes by key; 4 messages moved.\n'
+    assert [name for (name,) in ask(TABLES)] == ["Sales", "Sales#0", "Sales#1", "Sales.Delayed"]
+    assert ask('select (select count(*) from "Sales#0") + (select count(*) from "Sales#1")') == [(4,)]
+    dropped = rowbus("endpoint", "drop", "Sales", "--yes")
+    assert dropped.returncode == 0, dropped.stderr
+    assert ask(TABLES) == []
+
+
+def test_a_role_is_granted_what_the_lanes_need(rowbus: CommandLine, ask: Ask) -> None:
+    write(rowbus, 2)
+    rowbus("schema", "install", "shop:sales")
+    sender = f"sender_{secrets.token_hex(4)}"
+    ask(f"create role {sender}")
+    try:
+        as_sender = ("--database", as_role(rowbus.database, sender))
+        send = ("queue", "send", "Sales", "{}", "--type", "Shop.PlaceOrder", "--header", "Rowbus.Key=1")
+        refused = rowbus(*send, *as_sender)
+        ask(rowbus("schema", "grants", "shop:sales", "--send", "--role", sender).stdout)
+        sent = rowbus(*send, *as_sender)
+    finally:
+        ask(f"drop owned by {sender}; drop role {sender}")
+
+    assert (refused.returncode, sent.returncode) == (1, 0), sent.stderr
+    assert ask('select (select count(*) from "Sales#0") + (select count(*) from "Sales#1")') == [(1,)]
