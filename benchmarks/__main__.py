@@ -29,6 +29,7 @@ from benchmarks import (
 from benchmarks.endpoint_sending import endpoint_send
 from benchmarks.growth import comparisons as growth
 from benchmarks.idle import idle
+from benchmarks.lanes import lanes
 from benchmarks.latency import latency
 from benchmarks.measuring import Meter, ratio
 from benchmarks.publishing import publish
@@ -171,6 +172,7 @@ MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "request": request,
     "sagas": sagas.sagas,
     "steps": steps.steps,
+    "lanes": lanes,
     "publish": publish,
     "functions": handlers.functions,
     "failures": handlers.failures,

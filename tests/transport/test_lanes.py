@@ -114,3 +114,15 @@ async def test_a_turn_that_nobody_waits_for_any_more_goes_to_the_next() -> None:
     late.cancel()
     async with asyncio.timeout(5):
         await take_turns(turns, "a", 1, taken)
+
+
+async def test_a_turn_goes_on_for_a_moment_though_others_wait() -> None:
+    now = 0.0
+    turns = Turns({"a": 1, "b": 1}, 1, lambda: now)
+    async with turns.turn("a") as turn:
+        waiting = asyncio.create_task(take_turns(turns, "b", 1, []))
+        await asyncio.sleep(0)
+        assert not turn.is_over
+        now = 1.0
+        assert turn.is_over
+    await waiting

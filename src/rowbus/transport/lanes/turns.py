@@ -9,19 +9,40 @@ Invariant: at most so many are in hand at a time; no lane that waits is passed o
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Hashable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
+
+LASTS: Final = (
+    0.01  # seconds for which a turn goes on, though others wait: a receive then travels with each commit
+)
+
+
+class Turn:
+    """A turn of one lane."""
+
+    def __init__(self, turns: Turns, lane: Hashable, ends: float) -> None:
+        """Begin; it is to end then, if others wait."""
+        self._turns, self._lane, self._ends = turns, lane, ends
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the next unit is another lane's."""
+        return self._turns.clock() >= self._ends and self._turns.others_wait(self._lane)
 
 
 class Turns:
     """The turns of one process. For one event loop."""
 
-    def __init__(self, weights: Mapping[Hashable, int], at_once: int) -> None:
-        """Give lanes turns by their weights, so many at once."""
+    def __init__(
+        self, weights: Mapping[Hashable, int], at_once: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Give lanes turns by their weights, so many at once; `clock` counts seconds and never goes back."""
+        self.clock = clock
         self._strides = {lane: 1 / weight for lane, weight in weights.items()}
         self._passes = dict.fromkeys(weights, 0.0)
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {lane: deque() for lane in weights}
@@ -40,14 +61,15 @@ class Turns:
         return self._free < 0 or any(queue for other, queue in self._waiting.items() if other != lane)
 
     @asynccontextmanager
-    async def turn(self, lane: Hashable) -> AsyncGenerator[None]:
+    async def turn(self, lane: Hashable) -> AsyncGenerator[Turn]:
         """Wait for a turn, and have it until the end."""
         await self._wait(lane)
         try:
-            yield
+            yield Turn(self, lane, self.clock() + LASTS)
         finally:
             self._free += 1
-            self._go_on()
+            # not before whose turn this was could ask for the next: it may be the most urgent still
+            asyncio.get_running_loop().call_soon(self._go_on)
 
     async def _wait(self, lane: Hashable) -> None:
         if self._free > 0 and not any(self._waiting.values()):

@@ -222,8 +222,7 @@ class Receiver(Service):
     @property
     def receives_on(self) -> bool:
         """Whether a receive may travel with a commit: tokens, and what operators say, come before a transaction."""
-        others = self.turns is not None and self.turns.others_wait(self.address)
-        return self.gate is None and not others and (self.hold is None or not self.hold.is_due)
+        return self.gate is None and (self.hold is None or not self.hold.is_due)
 
     def looked(self, look: Look, rows: list[MessageRow]) -> int:
         """Note what a look found and return how many messages."""

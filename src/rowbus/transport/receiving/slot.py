@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import AsyncSession, ReceiveSession
     from rowbus.messages.message import MessageRow
+    from rowbus.transport.lanes.turns import Turn
     from rowbus.transport.receiving.permits import Travel
     from rowbus.transport.receiving.receiver import Receiver
     from rowbus.transport.receiving.transactions import NoTransaction, SendsAtomicWithReceive
@@ -53,6 +54,7 @@ class Slot:
         self._in_hand: list[MessageRow] = []
         self._claimed: list[MessageRow] = []
         self._handled: MessageRow | None = None  # of those in hand, the one whose handler runs
+        self._turn: Turn | None = None  # of a queue that shares turns with others
         self._unit = receiver.unit()
         self._singles = (
             0  # how many messages are yet to be received one by one, after a batch that failed as a whole
@@ -88,7 +90,7 @@ class Slot:
         if receiver.turns is None:
             await self._work(most)
             return
-        async with receiver.turns.turn(receiver.address):
+        async with receiver.turns.turn(receiver.address) as self._turn:
             if receiver.is_stopping():
                 receiver.permits.received(0)
                 return
@@ -305,7 +307,7 @@ class Slot:
         trips = self._receiver.trips
         started = 0 if trips is None else trips.now()
         try:
-            receives_on = self._wanted() and self._receiver.receives_on and not self._is_spent
+            receives_on = self._receiver.receives_on and self._goes_on()
             travel = self._receiver.permits.try_travel(self._most()) if receives_on else None
             if travel is None:
                 await self._transaction.complete(outgoing)
@@ -330,6 +332,10 @@ class Slot:
             await self._close()
         await make_calls(outgoing.afterwards)
         return following
+
+    def _goes_on(self) -> bool:
+        is_over = self._turn is not None and self._turn.is_over
+        return self._wanted() and not is_over and not self._is_spent
 
     @property
     def _is_spent(self) -> bool:
