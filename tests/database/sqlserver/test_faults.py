@@ -47,6 +47,7 @@ MISSING = [
     from_microsoft("Base table or view not found", "[SQL Server]Invalid object name 'Sales'."),
     from_microsoft("Base table or view not found", '[SQL Server]relation "dbo.sales" does not exist'),
     from_microsoft("Syntax error or access violation", '[SQL Server]relation "dbo.sales" does not exist'),
+    from_microsoft("Syntax error or access violation", '[SQL Server]relation "it"s.sales" does not exist'),
     from_pymssql(208, "Invalid object name 'Sales'."),
     from_pymssql(33557097, 'relation "dbo.sales" does not exist'),
     from_pyodbc("42S02", 208, "Invalid object name 'Sales'."),

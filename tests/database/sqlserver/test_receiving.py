@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -10,7 +12,7 @@ import pytest
 from rowbus.database.sqlserver.receive_session import MessageTransaction, ReceiveSession
 from rowbus.database.sqlserver.threads import SessionThread
 from rowbus.database.sqlserver.transactions import BEGIN, COMMIT, FOR_EVER, ROLLBACK, SHORTLY, STATE
-from rowbus.errors import HandlerError, StorageError
+from rowbus.errors import ConnectionLostError, HandlerError, StorageError
 from tests.database.sqlserver.recording import (
     BABELFISHS_LOCK_TIMEOUT,
     CONVERSION,
@@ -24,6 +26,7 @@ from tests.database.sqlserver.recording import (
 from tests.fixtures.every import every
 
 SAVE, UNDO = "save transaction rowbus_message", "rollback transaction rowbus_message"
+LONG = 10.0  # seconds that nothing here takes
 RECEIVE = statement("receive")
 SEND = statement("send")
 
@@ -292,21 +295,66 @@ async def _fail_in_a_savepoint(session: ReceiveSession) -> None:
             raise LookupError
 
 
-async def test_a_session_that_is_abandoned_is_interrupted_rolled_back_and_closed(
+async def test_a_session_that_is_abandoned_in_a_call_is_interrupted_rolled_back_and_closed(
     wire: RecordingConnection, session: ReceiveSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupted: list[bool] = []
-    monkeypatch.setattr(MessageTransaction, "interrupt", lambda _self: interrupted.append(True))
+    begun, let_go = threading.Event(), threading.Event()
+    monkeypatch.setattr(MessageTransaction, "interrupt", lambda _self: let_go.set())
+
+    def stay() -> None:
+        begun.set()
+        assert let_go.wait(LONG)
+
+    wire.call("^slow", stay)
     await session.begin(RECEIVE)
     session.start_attempt()
+    working = asyncio.create_task(asyncio.to_thread(_in_thread, session, "slow"))
+    await asyncio.to_thread(begun.wait, LONG)
 
     await session.abandon()
     session.discard()
 
-    assert interrupted == [True]
-    assert wire.texts == [BEGIN, "receive", ROLLBACK]
+    await working
+    assert wire.texts == [BEGIN, "receive", SAVE, "slow", ROLLBACK]
+    assert wire.closed
     assert session.closed
     await session.rollback()
+
+
+async def test_code_in_a_thread_has_its_calls_made_by_the_sessions_own_thread(
+    wire: RecordingConnection, session: ReceiveSession
+) -> None:
+    threads = list[int]()
+    for text in ("^receive", "^insert", SAVE, "save transaction rowbus_block", ROLLBACK):
+        wire.call(text, lambda: threads.append(threading.get_ident()))
+    await session.begin(RECEIVE)
+    session.start_attempt()
+
+    await asyncio.to_thread(_in_thread, session, "insert")
+    await session.rollback()
+
+    assert len(threads) == 5
+    assert len(set(threads)) == 1
+
+
+async def test_code_in_a_thread_that_goes_on_with_a_connection_that_was_given_up_fails(
+    wire: RecordingConnection, session: ReceiveSession
+) -> None:
+    await session.begin(RECEIVE)
+    await session.abandon()
+    with pytest.raises(ConnectionLostError):
+        await asyncio.to_thread(_in_thread, session, "late")
+    assert "late" not in wire.texts
+
+
+def _in_thread(session: ReceiveSession, text: str) -> None:
+    """Do what a `def` handler does, in a part that can be undone alone."""
+    connection = session.sync_handler_connection
+    if text == "insert":
+        with connection.transaction():
+            connection.execute(text)
+    else:
+        connection.execute(text)
 
 
 async def test_where_receives_take_turns_one_waits_shortly_and_the_handler_as_long_as_it_likes(

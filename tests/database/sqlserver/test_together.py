@@ -17,9 +17,11 @@ from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.messages.message import MessageRow, OutgoingMessage
 from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.transport.queues.sqlserver import QueueTable
-from tests.database.sqlserver.recording import statement
+from tests.database.sqlserver.recording import RecordingConnection, statement
 from tests.database.sqlserver.standin import driver
 from tests.database.sqlserver.standin.tokens import tokens, unquoted
+from tests.database.sqlserver.test_faults import from_microsoft
+from tests.fixtures.every import every
 
 pytestmark = pytest.mark.one_version
 FROM_THE_START = -(2**31)
@@ -109,6 +111,33 @@ def test_a_send_that_fails_names_its_queue_commits_nothing_and_can_be_undone(slo
     assert slot.bodies(slot.queue) == [b"2", b"3", b"4"]
 
 
+@every(
+    "said",
+    [
+        'relation "dbo.missing" does not exist',
+        'relation "missing" does not exist',
+        "Invalid object name 'dbo.Missing'.",
+        "Invalid object name 'Sales.dbo.Missing'.",
+    ],
+)
+def test_a_batch_that_ends_before_it_says_which_send_failed_names_the_missing_queue_all_the_same(
+    said: str,
+) -> None:
+    wire = RecordingConnection()
+    wire.answer("known_columns|sys.columns", ("recoverable",), ("id",))
+    transaction = MessageTransaction(wire)
+    there, missing, receiving = (
+        QueueTable(SqlServerAddress("dbo", name, "Sales")) for name in ("There", "Missing", "Work")
+    )
+    message = OutgoingMessage({}, b"")
+    transaction.begin(receiving.receive(1, FROM_THE_START))
+    wire.fail("begin try", from_microsoft("Syntax error or access violation", f"[SQL Server]{said}"))
+    last = [table.send(message, notify=False) for table in (there, missing)]
+    with pytest.raises(QueueNotFoundError) as failed:
+        transaction.commit_and_begin(last, receiving.receive(1, FROM_THE_START))
+    assert failed.value.queue == str(missing.address)
+
+
 def test_a_constraint_that_a_send_violates_ends_the_batch_before_its_commit(slot: Slot) -> None:
     slot.connection.execute("alter table [dbo].[Billing] add constraint empty check (datalength(Body) = 0)")
     transaction = slot.transaction
@@ -132,6 +161,22 @@ def test_only_the_next_receive_failing_leaves_the_message_committed(slot: Slot) 
     transaction.roll_back()
     assert slot.bodies(slot.other) == [b"a"]
     assert slot.bodies(slot.queue) == [b"2", b"3", b"4"]
+
+
+def test_headers_keep_the_byte_order_mark_that_the_driver_takes_away(slot: Slot) -> None:
+    text = '\ufeff{"a":"b"}'
+    transaction = slot.transaction
+    for receive in (
+        slot.other.receive(1, FROM_THE_START),
+        slot.other.receive(2, FROM_THE_START),
+        slot.other.receive(1, FROM_THE_START, passed_over=[17]),
+    ):
+        slot.connection.execute(
+            "insert into [dbo].[Billing] (Id, Recoverable, Headers) values (newid(), 1, ?)", text
+        )
+        (row,) = transaction.begin(receive)
+        transaction.commit([])
+        assert row.headers == text
 
 
 def test_what_is_large_or_no_literal_travels_as_parameters(slot: Slot) -> None:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from rowbus.database.sqlserver.async_handler_connection import AsyncHandlerConnection
 from rowbus.database.sqlserver.faults import drivers_fault
 from rowbus.database.sqlserver.handler_connection import HandlerConnection
+from rowbus.database.sqlserver.threads import is_over
 from rowbus.database.statements import no_answer
-from rowbus.errors import ConnectionLostError, RowbusError
+from rowbus.errors import RowbusError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -46,7 +47,7 @@ class AsyncSession:
         Cancelled while it runs, it leaves the session `closed`, because its state is unknown.
         """
         if self.closed:
-            raise ConnectionLostError("The session is closed or broken.", sqlstate="08003", transient=True)
+            raise is_over()
         return await self._calls.make(call)
 
     async def run(

@@ -15,7 +15,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rowbus.database.adaptation import KnownColumns
-from rowbus.database.sqlserver.faults import CONSTRAINT, NO_COLUMN, is_connection_loss, translate
+from rowbus.database.sqlserver.faults import (
+    CONSTRAINT,
+    NO_COLUMN,
+    is_connection_loss,
+    missing_table,
+    translate,
+)
+from rowbus.database.sqlserver.interruption import Interruption
 from rowbus.database.sqlserver.statements import adapt, percent_marks, values
 from rowbus.database.sqlserver.transactions import COMMIT, COMMITTED, FAILED
 from rowbus.database.statements import Query
@@ -69,11 +76,11 @@ class Batches:
         """Use a connection of the DB-API; what it takes for a mark goes by its module."""
         self.known_columns = KnownColumns()
         """What the server said about the columns of tables."""
-        self._connection = connection
+        self.interruption = Interruption(connection)
+        """What another thread may do to a call in progress."""
         self._module = type(connection).__module__.partition(".")[0]
         self._prepared: dict[str, DriverCursor] = {}
         self._plain: DriverCursor | None = None
-        self._current: DriverCursor | None = None
         self.lost = False
         """Whether the connection was seen to be gone."""
 
@@ -145,7 +152,7 @@ class Batches:
         committed, failed = False, len(queries) - 1
         rows: Rows = ()
         try:
-            cursor = self._current = self._cursor(None)
+            cursor = self._cursor(None)
             cursor.execute(text)
             for answer in _each(cursor):
                 name = answer.description[0][0].lower() if answer.description else ""
@@ -155,7 +162,8 @@ class Batches:
         except Exception as error:  # noqa: BLE001 - every driver has errors of its own, and they raise others too
             self.lost = self.lost or is_connection_loss(error)
             self._forget(cursor)
-            query = queries[failed] if committed or failed < len(queries) - 1 else _COMMITTING
+            is_known = committed or failed < len(queries) - 1
+            query = queries[failed] if is_known else _missing(error, queries[:-1])
             ours = translate(error, query)
             self._misfit(query, ours)
             ours.__cause__ = error
@@ -175,7 +183,7 @@ class Batches:
 
     def answers(self, operation: str, parameters: Sequence[object]) -> list[Answer]:
         """Run a handler's batch, marks and parameters in the driver's own form; raises the driver's errors."""
-        cursor = self._current = self._connection.cursor()
+        cursor = self.interruption.begin(self.interruption.cursor())
         try:
             cursor.execute(operation, *parameters)
             return _read(cursor)
@@ -183,19 +191,12 @@ class Batches:
             self.lost = self.lost or is_connection_loss(error)
             raise
         finally:
-            cursor.close()
-
-    def interrupt(self) -> None:
-        """Ask the server to give up what it is doing, from another thread; where the driver can, and if it does."""
-        handle = getattr(self._current, "hstmt", None)  # mssql-python's; it has no public verb for this
-        cancel = getattr(handle, "_cancel", None) or getattr(self._current, "cancel", None)
-        if cancel is not None:
-            cancel()
+            self.interruption.free(cursor)
 
     def close(self) -> None:
         """Give up the cursors; the connection remains."""
         for cursor in (*self._prepared.values(), *((self._plain,) if self._plain else ())):
-            _close(cursor)
+            self.interruption.free(cursor)
         self._prepared.clear()
         self._plain = None
 
@@ -219,7 +220,7 @@ class Batches:
         """Have a cursor used; raises our error for the driver's, noting what it means for the connection."""
         cursor = None
         try:
-            cursor = self._current = self._cursor(prepared)
+            cursor = self._cursor(prepared)
             return use(cursor)
         except Exception as error:  # every driver has errors of its own, and they raise others too
             self.lost = self.lost or is_connection_loss(error)
@@ -227,15 +228,15 @@ class Batches:
             raise translate(error, query) from error
 
     def _cursor(self, prepared: str | None) -> DriverCursor:
-        """Return the cursor that keeps a statement prepared, or the one for everything else."""
+        """Return the cursor that keeps a statement prepared, or the one for everything else; it begins to work."""
         if prepared is None:
-            self._plain = self._plain or self._connection.cursor()
-            return self._plain
-        cursor = self._prepared.pop(prepared, None) or self._connection.cursor()
+            self._plain = self._plain or self.interruption.cursor()
+            return self.interruption.begin(self._plain)
+        cursor = self._prepared.pop(prepared, None) or self.interruption.cursor()
         self._prepared[prepared] = cursor  # the last in order is the last used
         if len(self._prepared) > MOST_PREPARED:
-            _close(self._prepared.pop(next(iter(self._prepared))))
-        return cursor
+            self.interruption.free(self._prepared.pop(next(iter(self._prepared))))
+        return self.interruption.begin(cursor)
 
     def _size(self, cursor: DriverCursor, parameters: Sequence[object], text: _Size, binary: _Size) -> None:
         """Say what the parameters are sent as; drivers that type none, or write them into the text, take no notice."""
@@ -251,7 +252,24 @@ class Batches:
             return
         self._prepared = {text: cursor for text, cursor in self._prepared.items() if cursor is not failed}
         self._plain = None if self._plain is failed else self._plain
-        _close(failed)
+        self.interruption.free(failed)
+
+
+def _missing(error: Exception, last: Sequence[Query]) -> Query:
+    """Return whose queue is missing, where the batch has not said what failed, as on Babelfish; else the commit.
+
+    It ends there before its `catch` is reached: by the name of what is missing, small or cut as it may be.
+    """
+    name = missing_table(error)
+    if name is None:
+        return _COMMITTING
+    named = [each for each in last if each.queue is not None]
+    fitting = [each for each in named if _table_of(each).startswith(name)]
+    return (fitting or named or [_COMMITTING])[0]
+
+
+def _table_of(query: Query) -> str:
+    return (query.queue or "").partition("@")[0].lower()
 
 
 def _last_rows(cursor: DriverCursor) -> Rows:
@@ -290,11 +308,3 @@ def _unsized(_sizes: object) -> None:
 
 def _length(value: str | bytes) -> int:
     return len(value) if isinstance(value, bytes) else len(value.encode("utf-16-le")) // 2
-
-
-def _close(cursor: DriverCursor) -> None:
-    """Close a cursor; one of a broken connection may refuse, and is gone all the same."""
-    try:
-        cursor.close()
-    except Exception:  # noqa: BLE001 - every driver has errors of its own, and none of them matters here
-        return

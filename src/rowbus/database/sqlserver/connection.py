@@ -189,7 +189,7 @@ class Session:
 
     def interrupt(self) -> None:
         """Ask the server to give up what it is doing for this session, from another thread."""
-        self._batches.interrupt()
+        self._batches.interruption.interrupt()
 
     def notified(self, timeout: float) -> bool:
         """Wait; SQL Server has no notifications."""
@@ -201,6 +201,7 @@ class Session:
 
         That is said to the server, because the driver may keep the connection in a pool of its own.
         """
+        self._batches.interruption.end()
         self.roll_back()
         self._batches.close()
         with suppress(Exception):  # every driver has errors of its own, and it is gone either way

@@ -103,9 +103,10 @@ _CONFLICT = re.compile(
     r"deadlock|snapshot isolation transaction aborted|could not serialize access", re.IGNORECASE
 )
 _BABELFISHS = (  # of its faults without a number of their own (33557097), whose SQLSTATE is 42000
-    (re.compile(r'(?:^|\])relation "[^"]*" does not exist'), NO_TABLE),
+    (re.compile(r"(?:^|\])(?:relation \".*\" does not exist|Invalid object name ')"), NO_TABLE),
     (re.compile(r'(?:^|\])column "?[^"]*"? (?:of relation "[^"]*" )?does not exist'), NO_COLUMN),
 )
+_MISSING = re.compile(r"(?:relation \"(?P<there>.*)\" does not exist|Invalid object name '(?P<name>.*)')")
 _DENIED = re.compile(
     r"permission (?:was |is )?denied|do(?:es)? not have permission|not able to access the database",
     re.IGNORECASE,
@@ -205,6 +206,13 @@ def _exactly(state: str | None, text: str) -> str | None:
 def is_connection_loss(error: Exception) -> bool:
     """Say whether the connection is gone, so that its session is of no use any more."""
     return read(error).state in _LOST
+
+
+def missing_table(error: Exception) -> str | None:
+    """Return the name of the table that is missing, in small letters and without its schema; None for other errors."""
+    fault = read(error)
+    said = _MISSING.search(fault.text) if fault.state == NO_TABLE else None
+    return None if said is None else (said["there"] or said["name"]).rpartition(".")[2].strip('"[]').lower()
 
 
 def is_conflict(error: Exception) -> bool:

@@ -3,22 +3,33 @@
 Those that would end the transaction are refused. It takes the driver's marks, `?` or `%(name)s`. An answer is read to
 its end when a batch has run, so a cursor that a handler forgets blocks nothing.
 
-Invariant: everything a handler does through it happens after the message's savepoint.
+Invariants: everything a handler does through it happens after the message's savepoint, and in the session's thread.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from rowbus.errors import HandlerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
-    from typing import Self
+    from typing import Protocol, Self
 
     from rowbus.database.sqlserver.batches import Answer
     from rowbus.database.sqlserver.connection import Session
+
+    class Make(Protocol):
+        """What has a call made in a session's thread, and waits for it."""
+
+        def __call__(self, call: Callable[[], T], /) -> T:
+            """Make it."""
+            raise NotImplementedError
+
+
+T = TypeVar("T")
 
 
 def forbidden(verb: str) -> NoReturn:
@@ -27,6 +38,10 @@ def forbidden(verb: str) -> NoReturn:
         f"A handler may not {verb} its connection: the transaction also holds the received message. "
         f"Return to commit, raise to roll back."
     )
+
+
+def _here(call: Callable[[], T], /) -> T:
+    return call()
 
 
 class _Answers:
@@ -56,9 +71,10 @@ class HandlerCursor:
 
     arraysize = 1
 
-    def __init__(self, session: Session) -> None:
-        """Belong to a session."""
+    def __init__(self, session: Session, make: Make) -> None:
+        """Belong to a session, whose calls are made there."""
         self._session = session
+        self._make = make
         self._answers = _Answers()
 
     @property
@@ -73,7 +89,7 @@ class HandlerCursor:
 
     def execute(self, operation: str, /, *parameters: object) -> Self:
         """Run one batch, with the driver's marks; raises the driver's errors."""
-        self._answers = _Answers(self._session.answers(operation, parameters))
+        self._answers = _Answers(self._make(partial(self._session.answers, operation, parameters)))
         return self
 
     def executemany(self, operation: str, rows: Sequence[Sequence[object]], /) -> None:
@@ -116,15 +132,19 @@ class HandlerCursor:
 
 
 class HandlerConnection:
-    """The connection for a handler in a thread, while nothing else uses its session."""
+    """The connection for a handler in a thread of its own, which waits for each call."""
 
     backend: Final = "sqlserver"
     """Which of our databases this is, for an ORM on the connection."""
 
-    def __init__(self, session: Session, check: Callable[[], None] | None = None) -> None:
-        """Stand between a handler and its session; `check` is called before each batch, and may refuse it."""
+    def __init__(self, session: Session, check: Callable[[], None] | None = None, make: Make = _here) -> None:
+        """Stand between a handler and its session; `check` is called before each batch, and may refuse it.
+
+        `make` has a call made in the session's thread and waits for it; without it the one who calls is there already.
+        """
         self._session = session
         self._check = check
+        self._make = make
         self.orm: object = None
         """What an ORM keeps with the connection: SQLAlchemy's engine."""
 
@@ -147,7 +167,7 @@ class HandlerConnection:
         """Make a cursor. Raises HandlerError for code whose handler has ended."""
         if self._check is not None:
             self._check()
-        return HandlerCursor(self._session)
+        return HandlerCursor(self._session, self._make)
 
     def execute(self, operation: str, /, *parameters: object) -> HandlerCursor:
         """Run one batch and return a cursor on its answers; raises the driver's errors."""
@@ -156,8 +176,15 @@ class HandlerConnection:
     @contextmanager
     def transaction(self) -> Generator[None]:
         """Make what runs inside a savepoint: after an error the handler can go on, unless the server rolled back."""
-        with self._session.transaction():
+        block = self._session.transaction()
+        self._make(block.__enter__)
+        try:
             yield
+        except BaseException as error:
+            self._make(partial(block.__exit__, type(error), error, error.__traceback__))
+            raise
+        else:
+            self._make(partial(block.__exit__, None, None, None))
 
     def commit(self) -> None:
         """Refuse: the receiver commits."""

@@ -10,7 +10,6 @@ anything is sent, and after `undo_attempt` nothing the handler did through its c
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +18,7 @@ from rowbus.database.sqlserver.async_session import AsyncSession
 from rowbus.database.sqlserver.connection import Session
 from rowbus.database.sqlserver.faults import DOOMED, WAITED_FOR_LOCK
 from rowbus.database.sqlserver.handler_connection import HandlerConnection
+from rowbus.database.sqlserver.threads import is_over
 from rowbus.database.sqlserver.transactions import (
     FOR_EVER,
     MESSAGE,
@@ -251,8 +251,15 @@ class ReceiveSession(AsyncSession):
 
     @property
     def sync_handler_connection(self) -> HandlerConnection:
-        """What a `def` handler works on, in its thread, while nothing else uses this session."""
-        return HandlerConnection(self._transaction, lambda: require(self._scope, in_loop=False))
+        """What a `def` handler works on: its calls wait for the session's thread, which makes them."""
+        return HandlerConnection(
+            self._transaction, lambda: require(self._scope, in_loop=False), self._make_for_thread
+        )
+
+    def _make_for_thread(self, call: Callable[[], T]) -> T:
+        if self.closed:
+            raise is_over()
+        return self._calls.wait_for(call)
 
     async def _make_in_scope(self, call: Callable[[], T]) -> T:
         require(self._scope, in_loop=True)
@@ -290,10 +297,9 @@ class ReceiveSession(AsyncSession):
     async def abandon(self) -> None:
         """Give the connection up while a handler's thread still uses it: it is interrupted and rolled back.
 
-        Waits as long as `close` does, at most.
+        Waits as long as `close` does, at most: what cannot be interrupted is left to its thread.
         """
-        with suppress(Exception):  # every driver has errors of its own
-            await self.make(self._transaction.interrupt)
+        self._calls.give_up()
         await self.close()
 
     def discard(self) -> None:

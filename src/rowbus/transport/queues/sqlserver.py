@@ -382,8 +382,12 @@ def _rows(rows: Rows, _count: int) -> list[MessageRow]:
 
 
 def _row(row: Row) -> MessageRow:
-    """Read a received row; a NULL body is an empty one, as for NServiceBus on SQL Server."""
+    """Read a received row; a NULL body is an empty one, as for NServiceBus on SQL Server.
+
+    Its headers come behind a space, because the driver takes a byte order mark away that a text begins with.
+    """
     row_id, ms_left, headers, body, position, *legacy = row
+    headers = headers and headers[1:]
     time_left = None if ms_left is None else ms_left / 1000
     body = b"" if body is None else body
     return MessageRow(str(row_id).lower(), time_left, merged(headers, *legacy), body, position)

@@ -154,7 +154,7 @@ class Cursor:
             self.rowcount = answer.touched
         else:
             self.description = [(name, str, None, None, None, None, True) for name in answer.columns]
-            self._rows = list(answer.rows)
+            self._rows = [tuple(map(_as_the_driver_reads, row)) for row in answer.rows]
 
     def nextset(self) -> bool:
         if not self._answers:
@@ -197,3 +197,8 @@ class Cursor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _as_the_driver_reads(value: Any) -> Any:  # noqa: ANN401 - whatever the column holds
+    """Take a byte order mark away that a text begins with: Microsoft's driver decodes by it."""
+    return value.removeprefix("\ufeff") if isinstance(value, str) else value

@@ -7,7 +7,6 @@ in SQL.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -349,16 +348,15 @@ class _Batch:
                 raise Fault(50000, self._text([text]) or "")
             case "waitfor":
                 hours, minutes, seconds = unquoted(rest[1].text).split(":")
-                time.sleep(int(hours) * 3600 + int(minutes) * 60 + float(seconds))
+                self._ask(f"pg_sleep({int(hours) * 3600 + int(minutes) * 60 + float(seconds)})")
             case "kill":
-                self._kill(rest[0].text)
+                self._ask(f"pg_terminate_backend({int(rest[0].text)})")
             case _:
                 pass
 
-    def _kill(self, pid: str) -> None:
+    def _ask(self, function: str) -> None:
         with self._machine.guarded("select"):
-            text = f"select pg_terminate_backend({int(pid)})"
-            self._machine.execute(Rewritten(text, (), returns_rows=True), {})
+            self._machine.execute(Rewritten(f"select {function}", (), returns_rows=True), {})
 
 
 def _key(part: Token) -> str:

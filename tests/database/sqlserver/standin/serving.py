@@ -1,15 +1,20 @@
 """The stand-in as tests use it: a DSN, and the driver's seam led to it.
 
-Invariant: only connections to the host `standin.invalid` are the stand-in's; others fail as they would without it.
+Invariants: only connections to the host `standin.invalid` are the stand-in's; others fail as they would without it.
+What asynchronous sessions open is watched (tests/database/sqlserver/own_thread.py): `complaints` says what happened to
+it from beside.
 """
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from psycopg.conninfo import conninfo_to_dict
 
 from rowbus.database.sqlserver import driver as seam
+from rowbus.database.sqlserver.threads import NAME
+from tests.database.sqlserver.own_thread import Watched
 from tests.database.sqlserver.standin import driver
 from tests.database.sqlserver.standin.faults import Fault, raised
 from tests.database.sqlserver.standin.rewriting import Flavour
@@ -30,6 +35,7 @@ class Standin:
         driver.prepare_database(database)
         self._database = database
         self._flavour = Flavour(flavour)
+        self.complaints = list[str]()
         self.catalog = str(conninfo_to_dict(database)["dbname"])
         self.dsn = f"mssql://tests:secret@{HOST}/{self.catalog}"
 
@@ -37,7 +43,7 @@ class Standin:
         """Lead `rowbus.database.sqlserver.driver.connect` here, for the test."""
         monkeypatch.setattr(seam, "connect", self._connect)
 
-    def _connect(self, source: DataSource) -> driver.Connection:
+    def _connect(self, source: DataSource) -> Watched | driver.Connection:
         assert source.host == HOST, f"no test but of a real server connects to {source.host}"
         if source.catalog != self.catalog:
             raise raised(
@@ -45,4 +51,6 @@ class Standin:
                     4060, f'Cannot open database "{source.catalog}" requested by the login. The login failed.'
                 )
             )
-        return driver.connect(self._database, autocommit=True, flavour=self._flavour)
+        made = driver.connect(self._database, autocommit=True, flavour=self._flavour)
+        is_sessions = threading.current_thread().name == NAME
+        return Watched(made, self.complaints.append) if is_sessions else made

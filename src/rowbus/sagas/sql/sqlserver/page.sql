@@ -3,7 +3,7 @@
 -- from there until it has `most` whose text begins as asked, all do if nothing is. Returns the rows.
 declare @after nvarchar(200) = N'$(after)';
 declare @beginning nvarchar(200) = N'$(beginning)';
-declare @length int = datalength(@beginning) / 2;
+declare @length int = len(@beginning + N'.') - 1;
 declare @most int = N'$(most)';
 
 select top(@most)

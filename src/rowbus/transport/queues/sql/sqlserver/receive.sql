@@ -15,7 +15,7 @@ delete [$(catalog)].[$(schema)].[$(queue)]
 output
     deleted.Id as id,
     datediff_big(ms, @now, deleted.Expires) as ms_left,
-    deleted.Headers as headers,
+    N' ' + deleted.Headers as headers,
     deleted.Body as body,
     deleted.RowVersion as position,
     deleted.CorrelationId as correlation_id,
