@@ -14,6 +14,7 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.transport.delayed.installer import create_delayed
 from rowbus.transport.pubsub.table import create_subscriptions
+from rowbus.transport.recoverability.failures.table import failures_table
 from tests.conformance.backend import Backend
 from tests.conformance.on_postgresql import PostgreSQL
 from tests.conformance.on_sqlserver import SqlServer
@@ -22,6 +23,20 @@ from tests.web.failures import text_of
 
 HEADERS = json.dumps({Header.MESSAGE_ID: "reminder-1", Header.ENCLOSED_MESSAGE_TYPES: "Shop.RemindToPay"})
 BODY = b'{"order_id": "R1"}'
+BYTES = b"\xff\xfe no text"
+
+
+def failed_headers(message_id: str, queue: QueueAddress) -> str:
+    """Return the headers of a message that failed in a queue, with and without escapes of JSON's."""
+    headers = {
+        Header.MESSAGE_ID: message_id,
+        Header.ENCLOSED_MESSAGE_TYPES: "Shop.PlaceOrder",
+        Header.EXCEPTION_TYPE: "shop.OutOfStockError",
+        Header.EXCEPTION_MESSAGE: "nó tents",
+        Header.FAILED_QUEUE: str(queue),
+        Header.TIME_OF_FAILURE: "2026-05-01 12:00:00:000000 Z",
+    }
+    return json.dumps(headers, ensure_ascii=message_id.endswith("1"))
 
 
 @pytest.fixture
@@ -127,13 +142,75 @@ async def test_a_dead_subscription_is_marked_and_ended(
     assert "end a subscription" in await shown(client, "/operations")
 
 
+async def test_failed_messages_are_listed_found_read_and_sent_back(
+    backend: Backend, tables: dict[str, QueueAddress], client: httpx.AsyncClient
+) -> None:
+    await backend.create_queue("error")
+    queue = str(backend.queue("error"))
+    for number, body in enumerate((b'{"order_id": "R1"}', b'{"order_id": "R2"}', BYTES)):
+        await backend.insert("error", failed_headers(f"failed-{number}", tables["Sales"]), body)
+    grouped = await shown(client, "/failed", queue=queue)
+    listed = await shown(client, "/failed", queue=queue, text="R2")
+    unescaped = await shown(client, "/failed", queue=queue, text="nó tents")
+    (row,) = set(re.findall(r"/failed/message/([0-9a-f-]+)", listed))
+    opened = await shown(client, f"/failed/message/{row}", queue=queue)
+    ended = await confirm(client, "/failed/retry", {"queue": queue, "which": "ticked", "row": row})
+
+    assert "shop.OutOfStockError" in grouped
+    assert "3 messages" in text_of(grouped)
+    assert len(set(re.findall(r"/failed/message/([0-9a-f-]+)", unescaped))) == 3
+    assert "&#34;order_id&#34;: &#34;R2&#34;" in opened
+    assert "1 message sent back" in ended.text
+    assert [one.body for one in await backend.rows("Sales")] == [b'{"order_id": "R2"}']
+    assert await backend.count("error") == 2
+
+
+async def test_the_newest_copies_that_hold_a_text_are_found_however_it_is_written(backend: Backend) -> None:
+    await backend.create_queue("audit")
+    table = failures_table(backend.queue("audit"))
+    rows = [
+        await backend.insert("audit", failed_headers(f"copy-{number}", backend.queue("Sales")), BODY)
+        for number in range(3)
+    ]
+    session = await backend.database.connect()
+    try:
+        found = await session.run(table.newest_with("nó tents", looked_at=2, most=5))
+    finally:
+        await session.close()
+
+    assert [copy.row_id for copy in found] == rows[1:]
+
+
+async def test_a_failed_message_is_edited_and_sent_back(
+    backend: Backend, tables: dict[str, QueueAddress], client: httpx.AsyncClient
+) -> None:
+    await backend.create_queue("error")
+    queue = str(backend.queue("error"))
+    row = await backend.insert("error", failed_headers("failed-1", tables["Sales"]), BODY)
+    ended = await confirm(client, "/failed/send", {"queue": queue, "row": row, "body": '{"order_id": "R3"}'})
+
+    assert "Sent to" in ended.text
+    assert [json.loads(one.body or b"") for one in await backend.rows("Sales")] == [{"order_id": "R3"}]
+    assert await backend.count("error") == 0
+
+
 @pytest.mark.only(SqlServer.name, reason="PostgreSQL has all of it")
-async def test_what_is_of_postgresql_alone_is_said(client: httpx.AsyncClient) -> None:
-    failed = text_of((await client.get("/failed")).text)
+async def test_what_is_of_postgresql_alone_is_said(
+    backend: Backend, tables: dict[str, QueueAddress], client: httpx.AsyncClient
+) -> None:
+    await backend.create_queue("error")
+    row = await backend.insert("error", failed_headers("failed-1", tables["Sales"]), BODY)
+    refused = await confirm(
+        client,
+        "/failed/discard",
+        {"queue": str(backend.queue("error")), "which": "ticked", "row": row},
+        expect=400,
+    )
     logs = await shown(client, "/logs")
     overview = await shown(client, "/")
 
-    assert "on SQL Server use `rowbus errors`" in failed
+    assert "`rowbus errors discard` deletes it for good" in text_of(refused.text)
+    assert await backend.count("error") == 1
     assert "Event logs are in PostgreSQL only" in logs
     assert "Which endpoints and programs are connected is shown on PostgreSQL only" in overview
 

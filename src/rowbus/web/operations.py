@@ -158,8 +158,13 @@ class Note(NamedTuple):
     meant: int | None
 
 
-def begin(session: Session, addresses: Addresses, operation: Operation, note: Note) -> OperationsTable:
-    """Note that an operation begins; create the log if it is missing. Raises ConfigurationError if the role may not."""
+def begin(session: Session, addresses: Addresses, operation: Operation, note: Note) -> OperationsTable | None:
+    """Note that an operation begins; create the log if it is missing. Raises ConfigurationError if the role may not.
+
+    None on a database that keeps no such log: there the page alone remembers.
+    """
+    if addresses.backend != "postgresql":
+        return None
     act = trail.Act(operation.who, operation.what, note.queue, operation.subject, note.meant)
     with _noting_in(operations_address(addresses)):
         return trail.begin(session, addresses, operation.id, act)
@@ -181,10 +186,20 @@ def _noting_in(address: QueueAddress) -> Generator[None]:
         raise
 
 
-def note(session: Session, table: OperationsTable, operation: Operation, done: int, stayed: int) -> None:
+def note(
+    session: Session, table: OperationsTable | None, operation: Operation, done: int, stayed: int
+) -> None:
     """Note what this transaction did; see that the operation stops, if it was asked to elsewhere."""
-    if session.run(table.note(operation.id, done, stayed)) == STOPPING:
+    if table is not None and session.run(table.note(operation.id, done, stayed)) == STOPPING:
         operation.stopping = True
+
+
+def end(
+    session: Session, table: OperationsTable | None, operation: Operation, state: State, text: str
+) -> None:
+    """Note how it ended, and what came of it."""
+    if table is not None:
+        session.run(table.end(operation.id, state.value, text))
 
 
 def _refusal(address: QueueAddress, error: StorageError) -> ConfigurationError:

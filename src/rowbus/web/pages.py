@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec
 
 from rowbus.errors import RowbusError
-from rowbus.web.operations import Note, State, begin, note
+from rowbus.web.operations import Note, State, begin, end, note
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -102,21 +102,16 @@ async def change(
     """
 
     def run(session: Session) -> str:
-        if not visit.site.database.has_logs:
-            with session.transaction():
-                count = work(session, *arguments, **named)
-            operation.advance(count)
-            return tell(count)
         table = begin(session, visit.site.addresses, operation, Note(where, None))
         try:
             with session.transaction():
                 count = work(session, *arguments, **named)
                 note(session, table, operation, count, 0)
         except RowbusError as error:
-            session.run(table.end(operation.id, State.FAILED.value, str(error)))
+            end(session, table, operation, State.FAILED, str(error))
             raise
         operation.advance(count)
-        session.run(table.end(operation.id, State.DONE.value, tell(count)))
+        end(session, table, operation, State.DONE, tell(count))
         return tell(count)
 
     return await visit.write(run)

@@ -21,7 +21,7 @@ from rowbus.transport.recoverability.failures.index import holding
 from rowbus.web.failed.asked import FIELDS, Asked, allowed, asked
 from rowbus.web.failed.indexes import indexes
 from rowbus.web.history import latest
-from rowbus.web.operations import Note, State, begin, note, start_to_keep
+from rowbus.web.operations import Note, State, begin, end, note, start_to_keep
 from rowbus.web.pages import Question
 from rowbus.web.showing import plural
 
@@ -224,13 +224,13 @@ async def _carry_out(visit: Visit, operation: Operation, act: Act, verb: str, *,
         beside = trail.beside(await visit.read(latest, visit.site.addresses), operation.id)
         text = _told_result(total, verb, beside)
     finally:
-        await visit.write(_end, table, operation, state, text)
+        await visit.write(end, table, operation, state, text)
     return text
 
 
 def _act(  # noqa: PLR0917 - called through a thread
     session: Session,
-    table: OperationsTable,
+    table: OperationsTable | None,
     operation: Operation,
     found: FormSelection,
     batch: list[Failure],
@@ -248,10 +248,6 @@ def _act(  # noqa: PLR0917 - called through a thread
         )
         note(session, table, operation, result.moved.total(), result.stayed.total())
     return result
-
-
-def _end(session: Session, table: OperationsTable, operation: Operation, state: State, text: str) -> None:
-    session.run(table.end(operation.id, state.value, text))
 
 
 def _told_result(total: Result, verb: str, beside: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from rowbus.transport.recoverability.failed_message import is_own
 from rowbus.web.failed.asked import asked
 from rowbus.web.failed.bodies import laid_out
 from rowbus.web.failed.message import GONE, found
-from rowbus.web.operations import Note, State, begin, note
+from rowbus.web.operations import Note, State, begin, end, note
 from rowbus.web.pages import Question
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _send(
         result = errors.retry_edited(message.failed, _edited(visit, message), _own(visit))
         note(session, table, operation, result.moved.total(), result.stayed.total())
         state = State.DONE if result.moved else State.FAILED
-        session.run(table.end(operation.id, state.value, _told(result)))
+        end(session, table, operation, state, _told(result))
     return result
 
 

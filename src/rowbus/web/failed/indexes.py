@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
-from rowbus.errors import ConfigurationError, RowbusError
+from rowbus.errors import RowbusError
 from rowbus.running.bounded import Bounded
 from rowbus.transport.queues.catalog.looking import looking
 from rowbus.transport.recoverability.failures.index import FailureIndex
@@ -45,12 +45,8 @@ class Indexes:
     async def fresh(self, visit: Visit, queue: QueueAddress) -> FailureIndex:
         """Return the index of an error queue: of now, or while it is filled, of what has been read so far.
 
-        Raises ConfigurationError on another database than PostgreSQL, QueueNotFoundError, StorageError.
+        Raises QueueNotFoundError, StorageError.
         """
-        if not visit.site.database.has_logs:  # that is PostgreSQL
-            raise ConfigurationError(
-                "Failed messages are shown here for PostgreSQL only; on SQL Server use `rowbus errors`."
-            )
         index = self._kept.get(queue) or FailureIndex(queue)
         if queue in self._filling and index.unread:
             return index
@@ -68,7 +64,7 @@ class Indexes:
         """
         index = self._kept.get(queue.address) or FailureIndex(queue.address)
         age = float("inf") if index.refreshed_at is None else time.monotonic() - index.refreshed_at
-        is_short = queue.shape.readable and queue.is_exact and site.database.has_logs
+        is_short = queue.shape.readable and queue.is_exact
         if is_short and age > COUNTED and queue.address not in self._filling:
             self._kept[queue.address] = index
             self._start(site, index)

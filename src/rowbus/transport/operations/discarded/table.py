@@ -93,6 +93,8 @@ def discarded_address(addresses: Addresses) -> QueueAddress:
 
 def find_obstacle(session: Session, addresses: Addresses) -> str:
     """Say why nothing that is discarded can be kept, and what to do; an empty text if it can be."""
+    if addresses.backend != "postgresql":
+        return "this database keeps nothing that is discarded; `rowbus errors discard` deletes it for good."
     table = discarded_table(discarded_address(addresses))
     try:
         is_there(session, table)

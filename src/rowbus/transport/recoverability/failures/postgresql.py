@@ -5,13 +5,12 @@ Invariant: nothing here locks a row, and no statement reads more of the queue th
 
 from __future__ import annotations
 
-from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.settings import LONGEST_HEADERS_READ, LONGEST_READ
 from rowbus.transport.recoverability import failed_message
-from rowbus.transport.recoverability.failures.table import Copy
+from rowbus.transport.recoverability.failures.table import Copy, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,12 +78,6 @@ class FailuresTable:
             failed_message.read(row_id, position, headers, error_queue=self.address, size=size)
             for row_id, position, headers, size in rows
         ]
-
-
-def written(text: str) -> list[str]:
-    """Return the ways in which headers and bodies write a text; none holds NUL, which no column of text does."""
-    ways = (text, encode_basestring(text)[1:-1], encode_basestring_ascii(text)[1:-1])
-    return [way for way in dict.fromkeys(ways) if "\0" not in way]
 
 
 def _copies(rows: Rows, _count: int) -> list[Copy]:

@@ -5,6 +5,7 @@ Invariant: nothing here names a database.
 
 from __future__ import annotations
 
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rowbus.database.backends import bound_table
@@ -56,3 +57,9 @@ def failures_table(address: QueueAddress) -> FailuresTable:
     """Return the statements on an error queue, for those who page through it. No I/O."""
     table: FailuresTable = bound_table("rowbus.transport.recoverability.failures", "FailuresTable", address)
     return table
+
+
+def written(text: str) -> list[str]:
+    """Return the ways in which headers and bodies write a text; none holds NUL, which no column of text does."""
+    ways = (text, encode_basestring(text)[1:-1], encode_basestring_ascii(text)[1:-1])
+    return [way for way in dict.fromkeys(ways) if "\0" not in way]
