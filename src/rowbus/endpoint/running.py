@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowbus.endpoint.decisions import FailureStreak
 from rowbus.endpoint.delayed_delivery import delay_service
+from rowbus.endpoint.gathering import Gathering
 from rowbus.endpoint.installation import install
 from rowbus.endpoint.lanes import OrderedLanes, SharedTurns, check_lanes
 from rowbus.endpoint.limits import make_gate
@@ -87,6 +88,7 @@ class RunningEndpoint:
             delays=self._delays.delays,
             catalog=catalog_of(parts.addresses),
         )
+        self.gathering = Gathering(self.dispatcher.dispatch)
         self.subscribers = Subscribers(
             self._pool,
             subscription_routing(parts.subscriptions),

@@ -1,6 +1,6 @@
 """Messages of an endpoint from outside its handlers: sent, published, cancelled, routed, and subscribed to.
 
-Invariant: each verb is one transaction of its own, committed when it returns.
+Invariant: what a verb does is committed when it returns; sends of many tasks to one queue may share a transaction.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Sending(AsyncSendVerbs):
         return self._routes.find(message, type)
 
     async def _leave(self, send: AnySend, *, immediate: bool) -> None:  # noqa: ARG002 - always
-        await self._started().dispatcher.dispatch([send])
+        await self._started().gathering.leave(send)
 
     async def _leave_to_all(self, event: Multicast, *, immediate: bool) -> None:  # noqa: ARG002 - as above
         running = self._started()
