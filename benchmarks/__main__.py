@@ -36,6 +36,7 @@ from benchmarks.publishing import publish
 from benchmarks.reporting import Bench, NotRunError, Result, show, verdict
 from benchmarks.requests import request
 from benchmarks.servers import running
+from benchmarks.statements import statement
 from benchmarks.telemetry import telemetry
 from benchmarks.web import web
 from rowbus.database.embedded import find_binaries
@@ -175,6 +176,7 @@ MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "lanes": lanes,
     "publish": publish,
     "functions": handlers.functions,
+    "statement": statement,
     "failures": handlers.failures,
     "idle": idle,
     "latency": latency,

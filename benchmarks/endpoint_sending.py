@@ -14,7 +14,7 @@ from benchmarks.reporting import Bench, Result, show
 from benchmarks.sending import bare_send, client_send
 from benchmarks.workload import MESSAGE, PlaceOrder, empty
 
-MOST_CPU = 200.0  # µs of the client a message
+MOST_CPU = {1: 200.0, 8: 100.0}  # µs of the client a message, by the number of tasks
 
 
 class _Sending:
@@ -65,10 +65,10 @@ def endpoint_send(bench: Bench) -> list[Result]:
     runs = bench.meter.alternate([*ours.values(), client, bare], bench.rounds)
     show("(c3) Endpoint.send outside handlers", runs)
     results: list[Result] = []
-    for side in ours.values():
+    for tasks, side in ours.items():
         cpu = statistics.median(run.client_cpu / run.messages for run in runs[side.name]) * 1e6
         results += [
-            Result(f"(c3) {side.name}: client CPU", cpu, MOST_CPU, " µs", at_most=True),
+            Result(f"(c3) {side.name}: client CPU", cpu, MOST_CPU[tasks], " µs", at_most=True),
             Result(f"(c3) {side.name}, against Client.send", ratio(runs[side.name], runs[client.name]), 0.8),
         ]
     return results

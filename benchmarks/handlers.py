@@ -28,7 +28,7 @@ FAILURES = {
 Handler = Callable[..., Any]
 
 
-class _Countdown:
+class Countdown:
     """Counts handled messages, from any thread, and tells when the last one was handled."""
 
     def __init__(self, messages: int) -> None:
@@ -83,7 +83,7 @@ def _side(
     dsn: str,
     name: str,
     messages: int,
-    handler: Callable[[_Countdown], Handler],
+    handler: Callable[[Countdown], Handler],
     *,
     batch_size: int = 1,
     recoverability: rowbus.Recoverability | None = None,
@@ -93,7 +93,7 @@ def _side(
         fill(dsn, messages)
 
     async def serve() -> int:
-        countdown = _Countdown(messages)
+        countdown = Countdown(messages)
         settings = rowbus.EndpointSettings(concurrency=1, batch_size=batch_size)
         endpoint = rowbus.Endpoint("bench", database=dsn, settings=settings, recoverability=recoverability)
         endpoint.handler(handler(countdown))
@@ -104,21 +104,21 @@ def _side(
     return Side(name, prepare, lambda: asyncio.run(serve()))
 
 
-def _plain(countdown: _Countdown) -> Handler:
+def _plain(countdown: Countdown) -> Handler:
     def no_op(_message: PlaceOrder) -> None:
         countdown.count()
 
     return no_op
 
 
-def _asynchronous(countdown: _Countdown) -> Handler:
+def _asynchronous(countdown: Countdown) -> Handler:
     async def no_op(_message: PlaceOrder) -> None:
         countdown.count()
 
     return no_op
 
 
-def _sending(countdown: _Countdown) -> Handler:
+def _sending(countdown: Countdown) -> Handler:
     async def send(_message: PlaceOrder, context: rowbus.Context) -> None:
         await context.send("error", MESSAGE)
         countdown.count()
@@ -126,7 +126,7 @@ def _sending(countdown: _Countdown) -> Handler:
     return send
 
 
-def _failing(countdown: _Countdown) -> Handler:
+def _failing(countdown: Countdown) -> Handler:
     async def fail(_message: PlaceOrder) -> None:
         countdown.count()
         raise ValueError

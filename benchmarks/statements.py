@@ -1,0 +1,98 @@
+"""One statement in the handler: what a message costs the client whose handler writes a row, one and eight at a time.
+
+Invariant: the bare side, the floor, runs the receive and the same INSERT in one transaction, with plain psycopg at the
+same concurrency.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from typing import Any
+
+import psycopg
+
+import rowbus
+from benchmarks.handlers import Countdown, Handler
+from benchmarks.measuring import Side
+from benchmarks.reporting import Bench, Result, show
+from benchmarks.workload import TABLE, PlaceOrder, fill
+from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+
+INSERT = "insert into bench_orders (order_id, total) values (%s, %s)"
+MOST_CPU = {1: 240.0, 8: 200.0}  # µs of the client a message, by concurrency
+
+
+def statement(bench: Bench) -> list[Result]:
+    """(a5) A handler that runs one statement, `async def` and `def`, beside the bare driver's."""
+    results: list[Result] = []
+    messages = bench.messages(4_000)
+    for concurrency, most in MOST_CPU.items():
+        sides = [
+            _side(bench.dsn, "async def", messages, _asynchronous, concurrency),
+            _side(bench.dsn, "def", messages, _plain, concurrency),
+            _bare_side(bench.dsn, messages, concurrency),
+        ]
+        runs = bench.meter.alternate(sides, bench.rounds)
+        title = f"(a5) one statement in the handler, {concurrency} at a time"
+        show(title, runs)
+        for name in ("async def", "def"):
+            cpu = statistics.median(run.client_cpu / run.messages for run in runs[name]) * 1e6
+            results.append(Result(f"{title}: client CPU of {name}", cpu, most, " µs", at_most=True))
+    return results
+
+
+def _prepare(dsn: str, messages: int) -> None:
+    fill(dsn, messages)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("drop table if exists bench_orders")
+        connection.execute("create table bench_orders (order_id text not null, total float8 not null)")
+
+
+def _side(dsn: str, name: str, messages: int, handler: Any, concurrency: int) -> Side:  # noqa: ANN401 - of both kinds
+    async def serve() -> int:
+        countdown = Countdown(messages)
+        settings = rowbus.EndpointSettings(concurrency=concurrency, batch_size=1)
+        endpoint = rowbus.Endpoint("bench", database=dsn, settings=settings)
+        endpoint.handler(handler(countdown))
+        async with endpoint:
+            await countdown.wait()
+        return messages
+
+    return Side(name, lambda: _prepare(dsn, messages), lambda: asyncio.run(serve()))
+
+
+def _asynchronous(countdown: Countdown) -> Handler:
+    async def insert(message: PlaceOrder, context: rowbus.Context) -> None:
+        await context.connection.execute(INSERT, (message.order_id, message.total))
+        countdown.count()
+
+    return insert
+
+
+def _plain(countdown: Countdown) -> Handler:
+    def insert(message: PlaceOrder, context: rowbus.SyncContext) -> None:
+        context.connection.execute(INSERT, (message.order_id, message.total))
+        countdown.count()
+
+    return insert
+
+
+def _bare_side(dsn: str, messages: int, concurrency: int) -> Side:
+    async def loop() -> int:
+        receive = TABLE.receive(1, FROM_THE_START)
+        received = 0
+        async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+            cursor = connection.cursor(binary=True)
+            while True:
+                async with connection.transaction():
+                    await cursor.execute(receive.query.text, receive.parameters, prepare=True)
+                    if not await cursor.fetchall():
+                        return received
+                    await connection.execute(INSERT, ("42", 9.5))
+                received += 1
+
+    async def loops() -> int:
+        return sum(await asyncio.gather(*(loop() for _ in range(concurrency))))
+
+    return Side("psycopg, async", lambda: _prepare(dsn, messages), lambda: asyncio.run(loops()))
