@@ -1,24 +1,27 @@
 """Contracts: what endpoints take, send and publish, for every language; and who breaks whom, before it runs.
 
 `describe` reads a contract from endpoints, `to_asyncapi` and `from_asyncapi` write and read it as an AsyncAPI document;
-`misfits` says what in a body does not fit.
+`misfits` says what in a body does not fit, `compare` what a change breaks.
 """
 
 from __future__ import annotations
 
 from rowbus.contracts.asyncapi import from_asyncapi, to_asyncapi
+from rowbus.contracts.comparison import Break, compare
 from rowbus.contracts.contract import Action, Contract, LogReader, Message, Party, Use
 from rowbus.contracts.describing import describe
 from rowbus.contracts.fit import Misfit, misfits
 
 __all__ = [
     "Action",
+    "Break",
     "Contract",
     "LogReader",
     "Message",
     "Misfit",
     "Party",
     "Use",
+    "compare",
     "describe",
     "from_asyncapi",
     "misfits",

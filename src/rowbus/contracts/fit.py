@@ -62,7 +62,7 @@ class _Fitting:
             return
         for one in schema.get("allOf", ()):
             yield from self.of(value, one, path)
-        reason = _reason(value, schema)
+        reason = reason_against(value, schema)
         if reason is not None:
             yield Misfit(path, reason)
         elif is_object(value):
@@ -75,14 +75,14 @@ class _Fitting:
         others = schema.get("additionalProperties", True)
         for name in schema.get("required", ()):
             if name not in value:
-                yield Misfit(_within(path, name), "is required")
+                yield Misfit(within(path, name), "is required")
         for name, item in value.items():
             if name in known:
-                yield from self.of(item, known[name], _within(path, name))
+                yield from self.of(item, known[name], within(path, name))
             elif others is False:
-                yield Misfit(_within(path, name), "is not known, and none but known fields are read")
+                yield Misfit(within(path, name), "is not known, and none but known fields are read")
             elif is_object(others):
-                yield from self.of(item, others, _within(path, name))
+                yield from self.of(item, others, within(path, name))
 
     def _items(self, value: list[Any], schema: Schema, path: str) -> Iterator[Misfit]:
         items = schema.get("items", {})
@@ -95,26 +95,27 @@ def _depth(found: list[Misfit]) -> tuple[int, int]:
     return (-len(found[0].path), len(found))
 
 
-def _within(path: str, name: str) -> str:
+def within(path: str, name: str) -> str:
+    """Return the path of a field."""
     return f"{path}.{name}" if path else name
 
 
-def _reason(value: Any, schema: Schema) -> str | None:  # noqa: ANN401
+def reason_against(value: Any, schema: Schema) -> str | None:  # noqa: ANN401
     """Say why a value itself does not fit; None: it does."""
     if "enum" in schema and value not in schema["enum"] and value not in schema.get("x-enum-varnames", ()):
-        return f"is {_shown(value)}, and none of {', '.join(map(_shown, schema['enum']))}"
+        return f"is {shown(value)}, and none of {', '.join(map(shown, schema['enum']))}"
     if "const" in schema and value != schema["const"]:
-        return f"is {_shown(value)}, and not {_shown(schema['const'])}"
+        return f"is {shown(value)}, and not {shown(schema['const'])}"
     form = str(schema.get("format", ""))
     wanted = schema.get("type")
     kinds = wanted if is_list(wanted) else [wanted]
     if wanted is not None and not any(_IS[kind](value, form) for kind in kinds if kind in _IS):
-        return f"is {_shown(value)}, and has to be {_called(kinds, form)}"
+        return f"is {shown(value)}, and has to be {_called(kinds, form)}"
     if isinstance(value, str) and not _is_of_form(value, form):
-        return f"is {_shown(value)}, and has to be {_called(kinds, form)}"
+        return f"is {shown(value)}, and has to be {_called(kinds, form)}"
     return next(
         (
-            f"is {_shown(value)}, and breaks {word} {schema[word]}"
+            f"is {shown(value)}, and breaks {word} {schema[word]}"
             for word, holds in _RULES.items()
             if word in schema and not holds(value, schema[word])
         ),
@@ -122,7 +123,8 @@ def _reason(value: Any, schema: Schema) -> str | None:  # noqa: ANN401
     )
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a value as a sentence shows it: JSON, cut where it is long."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 40 else f"{text[:40]}…"  # noqa: PLR2004 - characters, in a sentence
 

@@ -67,6 +67,8 @@ _LENGTHS: Final = {"min_length": "minItems", "max_length": "maxItems"}
 _SIZES: Final = {"min_length": "minProperties", "max_length": "maxProperties"}
 _OF_PYDANTIC: Final = (*_BOUNDS.values(), *_LENGTHS.values())
 _EMPTY: Final[tuple[Any, ...]] = (list, dict, set, frozenset, tuple)
+OMITS: Final = "x-omits-defaults"
+"""In the schema of a class whose writers leave out fields that have their defaults."""
 TIME_SPAN: Final = "time-span"
 """The format of spans, which .NET writes as `1.02:03:04.5`."""
 
@@ -147,6 +149,8 @@ class Schemas:
         required = [names.of(field) for field in fields if field.is_required]
         if required:
             schema["required"] = required
+        if getattr(getattr(kind, "__struct_config__", None), "omit_defaults", False):
+            schema[OMITS] = True
         if _forbids_others(kind, found):
             schema["additionalProperties"] = False
         return schema
