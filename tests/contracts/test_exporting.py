@@ -51,3 +51,26 @@ def test_what_a_file_holds_that_is_no_json_is_told(program: CommandLine) -> None
 
     told = program("contracts", "export", "shop", "--check", "asyncapi.yaml")
     assert (told.returncode, told.stderr) == (2, "rowbus: asyncapi.yaml is no JSON document.\n")
+
+
+def test_classes_are_printed_of_documents_and_of_schemas(program: CommandLine) -> None:
+    (program.folder / "shop.json").write_text(program("contracts", "export", "shop").stdout)
+    (program.folder / "schema.json").write_text(
+        '{"properties": {"id": {"type": "string"}}, "required": ["id"]}'
+    )
+    python = program("contracts", "python", "shop.json")
+    csharp = program("contracts", "csharp", "shop")
+    schema = program("contracts", "python", "schema.json", "--name", "Shop.Thing")
+    nameless = program("contracts", "csharp", "schema.json")
+
+    found = contracts.describe(shop.sales, shop.billing)
+    assert python.stdout == contracts.to_python(found)
+    assert csharp.stdout == contracts.to_csharp(found)
+    assert (
+        "@rowbus.message('Shop.Thing')\nclass Thing(msgspec.Struct, kw_only=True):\n    id: str\n"
+        in schema.stdout
+    )
+    assert (nameless.returncode, nameless.stderr) == (
+        2,
+        "rowbus: The JSON Schema has no title: say what the message is called.\n",
+    )

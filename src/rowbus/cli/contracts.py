@@ -35,6 +35,21 @@ Targets = Annotated[
 ]
 
 
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="An AsyncAPI document or a JSON Schema, in a file, or MODULE[:NAME] as for export.",
+    ),
+]
+Name = Annotated[
+    str,
+    typer.Option(
+        "--name", metavar="TYPE", help="The message's wire name, for a JSON Schema without a title."
+    ),
+]
+
+
 @app.callback()
 def contracts() -> None:
     """Write down which messages endpoints take, send and publish, and what a change breaks."""
@@ -94,14 +109,41 @@ def check(
         raise typer.Exit(1)
 
 
-def _contract(given: str) -> Contract:
+@app.command()
+def python(source: Source, *, name: Name = "", _verbose: Verbose = False) -> None:
+    """Print Python classes for the messages of a document: a module of msgspec structs.
+
+    They have the names on the wire, the kinds and the parents that the document tells. A JSON Schema tells none: it is
+    one plain message.
+    """
+    from rowbus.contracts import to_python
+
+    show_text(to_python(_contract(source, name)).rstrip("\n"))
+
+
+@app.command()
+def csharp(source: Source, *, name: Name = "", _verbose: Verbose = False) -> None:
+    """Print C# records for the messages of a document: one file, with NServiceBus's ICommand, IEvent and IMessage.
+
+    In the namespaces of their names on the wire, for System.Text.Json.
+    """
+    from rowbus.contracts import to_csharp
+
+    show_text(to_csharp(_contract(source, name)).rstrip("\n"))
+
+
+def _contract(given: str, name: str = "") -> Contract:
     """Return the contract of a document, if there is a file of this name, or of endpoints."""
-    from rowbus.contracts import describe, from_asyncapi
+    from rowbus.contracts import describe, from_asyncapi, from_json_schema
+    from rowbus.messages.bodies.shape import is_object
 
     path = Path(given)
-    if path.suffix == ".json" or path.is_file():
-        return from_asyncapi(_document(path))
-    return describe(*_members(given))
+    if path.suffix != ".json" and not path.is_file():
+        return describe(*_members(given))
+    document = _document(path)
+    if is_object(document) and "asyncapi" in document:
+        return from_asyncapi(document)
+    return from_json_schema(document, name)
 
 
 def _document(path: Path) -> object:

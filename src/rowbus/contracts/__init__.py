@@ -9,8 +9,11 @@ from __future__ import annotations
 from rowbus.contracts.asyncapi import from_asyncapi, to_asyncapi
 from rowbus.contracts.comparison import Break, compare
 from rowbus.contracts.contract import Action, Contract, LogReader, Message, Party, Use
+from rowbus.contracts.csharp import to_csharp
 from rowbus.contracts.describing import describe
 from rowbus.contracts.fit import Misfit, misfits
+from rowbus.contracts.json_schema import from_json_schema
+from rowbus.contracts.python_classes import to_python
 
 __all__ = [
     "Action",
@@ -24,6 +27,9 @@ __all__ = [
     "compare",
     "describe",
     "from_asyncapi",
+    "from_json_schema",
     "misfits",
     "to_asyncapi",
+    "to_csharp",
+    "to_python",
 ]

@@ -69,6 +69,8 @@ _OF_PYDANTIC: Final = (*_BOUNDS.values(), *_LENGTHS.values())
 _EMPTY: Final[tuple[Any, ...]] = (list, dict, set, frozenset, tuple)
 OMITS: Final = "x-omits-defaults"
 """In the schema of a class whose writers leave out fields that have their defaults."""
+TAG: Final = "x-tag"
+"""In the schema of a field that a struct writes by itself, by which it is told from others in a union."""
 TIME_SPAN: Final = "time-span"
 """The format of spans, which .NET writes as `1.02:03:04.5`."""
 
@@ -121,7 +123,7 @@ class Schemas:
         number = 1
         while key in self._keys.values():
             number += 1
-            key = f"{first}-{number}"
+            key = f"{first}_{number}"
         return key
 
     def _note(self, key: str, kind: Any, names: Names) -> None:  # noqa: ANN401 - a class
@@ -222,7 +224,9 @@ def _fixed(items: list[Schema]) -> Schema:
 
 def _as_text(key: Schema) -> Schema:
     """Return the schema of a key, which is text, whatever it stands for."""
-    return {"format": f"{key['type']}"} if key.get("type") in {"integer", "number"} else key
+    if key.get("type") not in {"integer", "number"}:
+        return key
+    return {"format": key.get("format", key["type"])}
 
 
 def _bounds(found: inspect.Type, names: Mapping[str, str]) -> dict[str, Any]:
@@ -235,7 +239,7 @@ def _bounds(found: inspect.Type, names: Mapping[str, str]) -> dict[str, Any]:
 
 def _tag(found: inspect.Type) -> dict[str, Any]:
     tag = getattr(found, "tag", None)
-    return {} if tag is None else {getattr(found, "tag_field", None) or "type": {"enum": [tag]}}
+    return {} if tag is None else {getattr(found, "tag_field", None) or "type": {"enum": [tag], TAG: True}}
 
 
 def _forbids_others(kind: Any, found: inspect.Type) -> bool:  # noqa: ANN401 - a class
