@@ -89,9 +89,10 @@ class _Module:
         for key in (*(key for key in self._messages if key in contract.schemas), *contract.schemas):
             self._names.setdefault(key, self._free(class_name(key)))
         self._within: list[tuple[str, Schema]] = []
+        self._open: set[str] = set()
 
     def text(self) -> str:
-        """Return the source: enums first, whose members are defaults, then classes, then what is no class."""
+        """Return the source: enums first, whose members are defaults, then classes."""
         schemas = [(self._names[key], key, one) for key, one in self._contract.schemas.items()]
         enums = [_enum(name, one) for name, _, one in schemas if _is_enum(one)]
         classes = [
@@ -107,18 +108,8 @@ class _Module:
         while self._within:
             name, schema = self._within.pop(0)
             classes.append(self._struct(name, schema, None))
-        aliases = [
-            f"{name} = {self.type(one, name)}\n"
-            for name, key, one in schemas
-            if not _is_enum(one) and "properties" not in one and not self._is_circular(key)
-        ]
-        parts = [_HEAD.format(title=self._contract.title or "a contract"), *enums, *classes, *aliases]
+        parts = [_HEAD.format(title=self._contract.title or "a contract"), *enums, *classes]
         return "\n\n".join(parts)
-
-    def _is_circular(self, key: str) -> bool:
-        """Say whether a schema is no class and holds itself, which Python has no annotation for."""
-        schema = self._contract.schemas.get(key, {})
-        return "properties" not in schema and key in _held(schema)
 
     def _free(self, name: str) -> str:
         taken = {*self._names.values(), *(known for known, _ in getattr(self, "_within", ()))}
@@ -164,8 +155,7 @@ class _Module:
     def type(self, schema: Schema, name: str = "Value") -> str:
         """Return a type as an annotation; an object within gets a class of this name."""
         if "$ref" in schema:
-            key = str(schema["$ref"]).removeprefix(REFERENCE)
-            return "Any" if self._is_circular(key) else self._names.get(key, "Any")
+            return self._reference(str(schema["$ref"]).removeprefix(REFERENCE), name)
         if "enum" in schema or "const" in schema:
             return f"Literal[{', '.join(map(repr, schema.get('enum', [schema.get('const')])))}]"
         choices = schema.get("anyOf") or schema.get("oneOf")
@@ -175,6 +165,18 @@ class _Module:
         if is_list(kind):
             return self._union([{**schema, "type": one} for one in kind], name)
         return self._of_type(str(kind), schema, name)
+
+    def _reference(self, key: str, name: str) -> str:
+        """Return a class by its name, and what is none as it is; `Any`, for what holds itself and is none."""
+        found = self._contract.schemas.get(key, {})
+        if _is_enum(found) or "properties" in found:
+            return self._names[key]
+        if key in self._open:
+            return "Any"
+        self._open.add(key)
+        told = self.type(found, name)
+        self._open.discard(key)
+        return told
 
     def _of_type(self, kind: str, schema: Schema, name: str) -> str:
         form = str(schema.get("format", ""))
@@ -217,7 +219,7 @@ class _Module:
         return " | ".join(dict.fromkeys(self.type(one, name) for one in choices))
 
     def _default(self, schema: Schema) -> str | None:
-        """Return a field's default as an argument of `msgspec.field`; None: it has none that could be written."""
+        """Return a field's default as an argument in the source; None: it has none that could be written."""
         if "default" not in schema:
             return None
         value, found = schema["default"], self._contract.resolved(schema)
@@ -301,16 +303,6 @@ def _enum(name: str, schema: Schema) -> str:
     pairs = zip(schema["x-enum-varnames"], values, strict=False)
     lines = [f"    {_identifier(member)} = {value!r}" for member, value in pairs]
     return "\n".join([f"class {name}({base}):", *(lines or ["    pass"])]) + "\n"
-
-
-def _held(schema: Any) -> set[str]:  # noqa: ANN401 - any part of a schema
-    """Return the keys that a schema without fields refers to."""
-    if is_list(schema):
-        return {key for one in schema for key in _held(one)}
-    if not is_object(schema):
-        return set()
-    own = {str(schema["$ref"]).removeprefix(REFERENCE)} if "$ref" in schema else set[str]()
-    return own.union(*(_held(one) for one in schema.values()))
 
 
 _FORMS: Final = {"string": "text"}
