@@ -132,6 +132,34 @@ def csharp(source: Source, *, name: Name = "", _verbose: Verbose = False) -> Non
     show_text(to_csharp(_contract(source, name)).rstrip("\n"))
 
 
+@app.command("map")
+def map_(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE…", help="AsyncAPI documents in files, or MODULE[:NAME] as for export."
+        ),
+    ],
+    *,
+    title: Annotated[str, typer.Option("--title", help="What the picture is called.")] = "",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the joint AsyncAPI document instead.")
+    ] = False,
+    _verbose: Verbose = False,
+) -> None:
+    """Print a picture of several documents, as SVG: who sends what to whom.
+
+    A line for each endpoint, an arrow for each message; `elsewhere` stands for who is in none of the documents.
+    """
+    from rowbus.contracts import merge, to_asyncapi, to_svg
+
+    merged = merge(*(_contract(source) for source in sources), title=title)
+    if as_json:
+        show_json(to_asyncapi(merged))
+    else:
+        show_text(to_svg(merged).rstrip("\n"))
+
+
 def _contract(given: str, name: str = "") -> Contract:
     """Return the contract of a document, if there is a file of this name, or of endpoints."""
     from rowbus.contracts import describe, from_asyncapi, from_json_schema

@@ -13,6 +13,7 @@ from rowbus.contracts.csharp import to_csharp
 from rowbus.contracts.describing import describe
 from rowbus.contracts.fit import Misfit, misfits
 from rowbus.contracts.json_schema import from_json_schema
+from rowbus.contracts.map import merge, to_svg
 from rowbus.contracts.python_classes import to_python
 
 __all__ = [
@@ -28,8 +29,10 @@ __all__ = [
     "describe",
     "from_asyncapi",
     "from_json_schema",
+    "merge",
     "misfits",
     "to_asyncapi",
     "to_csharp",
     "to_python",
+    "to_svg",
 ]
