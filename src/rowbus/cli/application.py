@@ -63,6 +63,10 @@ COMMANDS = {
     "running": ("running:app", "List the handlers that take long and run now, and end one of them."),
     "log": ("log.verbs:app", "Install, create, fill, read and look after event logs."),
     "spark": ("spark.verbs:app", "Archive, replicate, replay and report with Apache Spark."),
+    "contracts": (
+        "contracts:app",
+        "Write down which messages endpoints take, send and publish, and what a change breaks.",
+    ),
     "schema": (
         "schema.verbs:app",
         "Print, install, verify and grant the use of queue tables, and of the event log.",

@@ -5,7 +5,7 @@ Invariant: an endpoint knows nothing of what its components are for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -17,11 +17,19 @@ if TYPE_CHECKING:
 
 
 class Handling(NamedTuple):
-    """A handler that a component brings: for which message class, what is called, and what failures call it."""
+    """A handler that a component brings: for which message class, what is called, and what failures call it.
+
+    A contract tells of the rest: the `part` of the component, the field by which a message finds its row there, whether
+    the message is a timeout, and the `methods` of the user's that the function calls.
+    """
 
     kind: type
     function: Callable[[object, Context], Awaitable[None]]
     name: str
+    part: str = ""
+    found_by: str = ""
+    is_timeout: bool = False
+    methods: tuple[Callable[..., Any], ...] = ()
 
 
 class Component(Protocol):

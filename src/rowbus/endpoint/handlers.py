@@ -29,7 +29,7 @@ from rowbus.running.functions import Contexts, check_handler, takes_context
 from rowbus.transport.send_verbs import HandlerVerbs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import timedelta
 
     from rowbus.endpoint.component import Handling
@@ -157,21 +157,23 @@ class Handlers:
         if limit is not None and any(handler.limit for handler in self._by_type.get(name, ())):
             raise ConfigurationError(f"{name} has a rate limit already: its handlers share it.")
 
+    def each(self) -> Iterator[tuple[str, Handler]]:
+        """Go through the handlers, with the wire name of what each takes."""
+        return ((name, handler) for name, handlers in self._by_type.items() for handler in handlers)
+
     @property
     def has_functions(self) -> bool:
         """Whether a handler is a `def`, which is called in a thread."""
-        return any(not handler.is_async for handlers in self._by_type.values() for handler in handlers)
+        return any(not handler.is_async for _, handler in self.each())
 
     @property
     def has_long(self) -> bool:
         """Whether a handler takes long."""
-        return any(handler.is_long for handlers in self._by_type.values() for handler in handlers)
+        return any(handler.is_long for _, handler in self.each())
 
     def limits(self) -> tuple[RateLimit, ...]:
         """Return the rate limits of handlers."""
-        return tuple(
-            handler.limit for handlers in self._by_type.values() for handler in handlers if handler.limit
-        )
+        return tuple(handler.limit for _, handler in self.each() if handler.limit)
 
     def names(self) -> tuple[str, ...]:
         """Return the wire names that are handled."""

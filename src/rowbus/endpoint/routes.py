@@ -22,6 +22,8 @@ class Routes:
         """Begin with none."""
         self._by_name: dict[str, Destination] = {}
         self._by_module: dict[str, Destination] = {}
+        self.messages: list[type | str] = []
+        """What has a route of its own, as it was given."""
 
     def add(self, message: type | str, to: Destination) -> None:
         """Send a message there, given by class or wire name; raises ConfigurationError for an event."""
@@ -30,6 +32,7 @@ class Routes:
                 f"{_name_of(message)} is an event: it is published to all that subscribe, and has no route."
             )
         _note(self._by_name, _name_of(message), to)
+        self.messages.append(message)
 
     def add_module(self, module: str, to: Destination) -> None:
         """Send the messages there whose classes are in a module, or in one within it."""
@@ -42,12 +45,16 @@ class Routes:
         refuse_no_message(message)
         kind: type = type(message)
         wire_name = name or contract_of(kind).name
-        found = self._by_name.get(wire_name) or self._of_module(kind.__module__)
+        found = self.of(wire_name, kind.__module__)
         if found is None:
             raise ConfigurationError(
                 f"{wire_name} has no route: send it with a destination, or add endpoint.route({kind.__name__}, to=…)."
             )
         return found
+
+    def of(self, wire_name: str, module: str = "") -> Destination | None:
+        """Return where a message of this name goes, whose class is in this module; None if nowhere."""
+        return self._by_name.get(wire_name) or self._of_module(module)
 
     def _of_module(self, module: str) -> Destination | None:
         while module and module not in self._by_module:

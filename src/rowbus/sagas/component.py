@@ -66,6 +66,10 @@ class SagaComponent:
                 kind,
                 Invocation(self._saga, rules, self._store, self.names, self._bound),
                 rules.name,
+                definition.full_name,
+                rules.found_by,
+                is_timeout=rules.message is None,
+                methods=tuple(rule.method for rule in rules if rule is not None),
             )
             for kind, rules in definition.rules.items()
         ]

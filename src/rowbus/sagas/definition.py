@@ -80,6 +80,15 @@ class Rules(NamedTuple):
         """What failures call them: the one for messages, if there is one."""
         return next(rule.name for rule in self if rule is not None)
 
+    @property
+    def found_by(self) -> str:
+        """The message's fields by which its saga is found, as far as its rule names them; empty: by the saga's id."""
+        by = None if self.message is None else self.message.by
+        if by is None or isinstance(by, str):
+            return by or ""
+        code = getattr(by, "__code__", None)
+        return ", ".join(code.co_names) if code is not None else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Definition:

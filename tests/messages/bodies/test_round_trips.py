@@ -5,17 +5,13 @@ Invariant: whatever a class holds, each serializer reads an equal object, of equ
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-import functools
 import itertools
 import re
-from collections.abc import Callable
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum, IntEnum, IntFlag
-from types import MappingProxyType
-from typing import Any, Final, Generic, Literal, NamedTuple, TypedDict, TypeVar, Union
+from enum import Enum
+from typing import Any, Final, Literal, Union
 from uuid import UUID
 
 import msgspec
@@ -27,9 +23,25 @@ from hypothesis import strategies as st
 import rowbus
 from rowbus.errors import ConfigurationError
 from tests.fixtures.every import every
+from tests.fixtures.message_classes import (
+    ATTRIBUTES,
+    MESSAGES,
+    Bits,
+    Box,
+    BoxStruct,
+    Make,
+    Number,
+    Parts,
+    Shape,
+    Word,
+    data_class,
+    messages,
+    model,
+    of,
+    struct,
+)
 from tests.fixtures.pairs import effort
 
-T = TypeVar("T")
 SERIALIZERS: Final[list[rowbus.Serializer]] = [
     rowbus.Json(),
     rowbus.Json(rename="pascal"),
@@ -38,245 +50,6 @@ SERIALIZERS: Final[list[rowbus.Serializer]] = [
     rowbus.Xml(rename="pascal"),
     rowbus.MessagePack(),
 ]
-
-
-class Word(Enum):
-    RED = "GREEN"
-    GREEN = "RED"
-    BLUE = "b"
-
-
-class Number(IntEnum):
-    ONE = 1
-    TWO = 2
-
-
-class Bits(IntFlag):
-    A = 1
-    B = 2
-
-
-class Shape(NamedTuple):
-    """A type, and its values."""
-
-    annotation: Any
-    values: st.SearchStrategy[Any]
-
-
-def of(generic: Any, *arguments: Any) -> Any:  # noqa: ANN401 - types made at run time
-    """Return a generic type with its arguments."""
-    return generic[arguments]
-
-
-# ------------------------------------------------------------------------------------------------------------- leaves
-
-TEXT: Final = st.text(
-    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Cn"], include_characters="\t\r\n"),
-    max_size=8,
-)
-ZONES: Final[st.SearchStrategy[Any]] = st.sampled_from(
-    [None, UTC, timezone(timedelta(hours=5, minutes=30)), timezone(-timedelta(hours=2))]
-)
-MOMENTS: Final = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), timezones=ZONES)  # noqa: DTZ001 - a bound
-KEYS: Final = [
-    Shape(str, TEXT),
-    Shape(int, st.integers(-(2**63), 2**63 - 1)),
-    Shape(float, st.floats(allow_nan=False, allow_infinity=False)),
-    Shape(Decimal, st.decimals(-(10**20), 10**20, places=4)),
-    Shape(bytes, st.binary(max_size=8)),
-    Shape(datetime, MOMENTS),
-    Shape(date, st.dates()),
-    Shape(time, st.times()),
-    Shape(timedelta, st.timedeltas(timedelta(-10_000), timedelta(10_000))),
-    Shape(UUID, st.uuids()),
-    Shape(Word, st.sampled_from(Word)),
-    Shape(Number, st.sampled_from(Number)),
-    Shape(Literal["x", "y"], st.sampled_from(["x", "y"])),
-]
-LEAVES: Final = [
-    *KEYS,
-    Shape(bool, st.booleans()),
-    Shape(Bits, st.sampled_from([Bits.A, Bits.B, Bits.A | Bits.B])),
-    Shape(Literal[1, 2], st.sampled_from([1, 2])),
-    Shape(pydantic.SecretStr, st.builds(pydantic.SecretStr, TEXT)),
-    Shape(type(None), st.none()),
-]
-
-# ------------------------------------------------------------------------------------------------------------ classes
-
-ATTRIBUTES: Final = ("first", "second_name", "third")
-ALIASES: Final[list[dict[str, Any]]] = [
-    {},
-    {"alias": "theFirst"},
-    {"validation_alias": "theFirst"},
-    {"serialization_alias": "theFirst"},
-    {"validation_alias": pydantic.AliasChoices("theFirst", "another")},
-    {"validation_alias": pydantic.AliasPath("the", "first")},
-]
-CONFIGS: Final[list[dict[str, Any]]] = [
-    {},
-    {"populate_by_name": True},
-    {"serialize_by_alias": True},
-    {"populate_by_name": True, "serialize_by_alias": True},
-    {"strict": True},
-]
-_numbers = itertools.count()
-
-
-class Parts(NamedTuple):
-    """What a class is made of: its fields, the defaults of some, and what is unusual about it."""
-
-    fields: dict[str, Shape]
-    defaults: dict[str, Callable[[], Any]] = MappingProxyType({})  # type: ignore[assignment]  # nothing is added
-    tag: str | None = None
-    alias: dict[str, Any] = MappingProxyType({})  # type: ignore[assignment]  # nothing is added
-    config: dict[str, Any] = MappingProxyType({})  # type: ignore[assignment]  # nothing is added
-
-    def default(self, name: str) -> dict[str, Any]:
-        return {"default_factory": self.defaults[name]} if name in self.defaults else {}
-
-    def annotations(self) -> dict[str, Any]:
-        return {name: shape.annotation for name, shape in self.fields.items()}
-
-    def values(self) -> dict[str, st.SearchStrategy[Any]]:
-        return {name: shape.values for name, shape in self.fields.items()}
-
-
-Make = Callable[[str, Parts], Shape]
-
-
-def data_class(name: str, parts: Parts) -> Shape:
-    tag = (
-        [] if parts.tag is None else [("kind", of(Literal, parts.tag), dataclasses.field(default=parts.tag))]
-    )
-    specs = [
-        (attribute, annotation, dataclasses.field(**parts.default(attribute)))
-        for attribute, annotation in parts.annotations().items()
-    ]
-    kind = dataclasses.make_dataclass(name, [*tag, *specs], kw_only=True)
-    return Shape(kind, st.builds(kind, **parts.values()))
-
-
-def struct(name: str, parts: Parts) -> Shape:
-    given = {"first": {"name": parts.alias["alias"]} if "alias" in parts.alias else {}}
-    specs = [
-        (attribute, annotation, msgspec.field(**parts.default(attribute), **given.get(attribute, {})))
-        for attribute, annotation in parts.annotations().items()
-    ]
-    kind = msgspec.defstruct(name, specs, kw_only=True, tag=parts.tag)
-    return Shape(kind, st.builds(kind, **parts.values()))
-
-
-def model(name: str, parts: Parts) -> Shape:
-    tag: dict[str, Any] = {} if parts.tag is None else {"kind": (of(Literal, parts.tag), parts.tag)}
-    specs = {
-        attribute: (
-            annotation,
-            pydantic.Field(**parts.default(attribute), **dict(parts.alias if attribute == "first" else {})),
-        )
-        for attribute, annotation in parts.annotations().items()
-    }
-    config = pydantic.ConfigDict(arbitrary_types_allowed=True, **parts.config)  # type: ignore[typeddict-item]  # any
-    create: Any = pydantic.create_model
-    kind = create(name, __config__=config, **tag, **specs)
-
-    def build(**values: object) -> object:
-        return kind.model_validate(values, by_name=True, by_alias=False)
-
-    return Shape(kind, st.builds(build, **parts.values()))
-
-
-def typed_dict(name: str, parts: Parts) -> Shape:
-    make: Any = TypedDict
-    return Shape(make(name, parts.annotations()), st.fixed_dictionaries(parts.values()))
-
-
-def named_tuple(name: str, parts: Parts) -> Shape:
-    make: Any = NamedTuple
-    kind = make(name, list(parts.annotations().items()))
-    return Shape(kind, st.builds(kind, **parts.values()))
-
-
-@dataclasses.dataclass
-class Box(Generic[T]):
-    inside: T
-
-
-class BoxStruct(msgspec.Struct, Generic[T]):
-    inside: T
-
-
-class BoxModel(pydantic.BaseModel, Generic[T]):
-    inside: T
-
-
-MESSAGES: Final[list[Make]] = [data_class, struct, model]
-BOXES: Final[list[Any]] = [Box, BoxStruct, BoxModel]
-
-
-# ------------------------------------------------------------------------------------------------------------ grammar
-
-
-@st.composite
-def classes(
-    draw: st.DrawFn, makes: list[Make], inner: st.SearchStrategy[Shape], tag: str | None = None
-) -> Shape:
-    fields = {name: draw(inner) for name in ATTRIBUTES[: draw(st.integers(1, 3))]}
-    defaults = {name: draw(shape.values) for name, shape in fields.items() if draw(st.booleans())}
-    unusual = draw(st.sampled_from(ALIASES)), draw(st.sampled_from(CONFIGS))
-    made: dict[str, Callable[[], Any]] = {
-        name: functools.partial(copy.copy, value) for name, value in defaults.items()
-    }
-    make: Make = draw(st.sampled_from(makes))
-    return make(f"Class{next(_numbers)}", Parts(fields, made, tag, *unusual))
-
-
-@st.composite
-def tagged(draw: st.DrawFn, inner: st.SearchStrategy[Shape]) -> Shape:
-    make = [draw(st.sampled_from(MESSAGES))]
-    one, two = draw(classes(make, inner, "one")), draw(classes(make, inner, "two"))
-    return Shape(of(Union, one.annotation, two.annotation), one.values | two.values)
-
-
-@st.composite
-def collections(draw: st.DrawFn, inner: st.SearchStrategy[Shape]) -> Shape:
-    one, two, key = draw(inner), draw(inner), draw(st.sampled_from(KEYS))
-    several = st.lists(one.values, max_size=3)
-    forms = (
-        Shape(of(list, one.annotation), several),
-        Shape(of(set, key.annotation), st.sets(key.values, max_size=3)),
-        Shape(of(tuple, one.annotation, two.annotation), st.tuples(one.values, two.values)),
-        Shape(of(tuple, one.annotation, ...), several.map(tuple)),
-        Shape(of(dict, key.annotation, one.annotation), st.dictionaries(key.values, one.values, max_size=3)),
-        Shape(of(Union, one.annotation, None), st.none() | one.values),
-        Shape(of(Union, one.annotation, two.annotation), one.values | two.values),
-    )
-    form: Shape = draw(st.sampled_from(forms))
-    return form
-
-
-@st.composite
-def boxes(draw: st.DrawFn, inner: st.SearchStrategy[Shape]) -> Shape:
-    one, generic = draw(inner), draw(st.sampled_from([*BOXES, pydantic.RootModel]))
-    kind, name = of(generic, one.annotation), "root" if generic is pydantic.RootModel else "inside"
-    return Shape(kind, one.values.map(lambda value: kind(**{name: value})))
-
-
-def composed(inner: st.SearchStrategy[Shape]) -> st.SearchStrategy[Shape]:
-    within = classes([*MESSAGES, typed_dict, named_tuple], inner)
-    return st.one_of(collections(inner), within, tagged(inner), boxes(inner))
-
-
-@st.composite
-def messages(draw: st.DrawFn) -> object:
-    try:
-        shape = draw(classes(MESSAGES, st.recursive(st.sampled_from(LEAVES), composed, max_leaves=4)))
-        return draw(shape.values)
-    except (
-        TypeError,
-        pydantic.errors.PydanticUserError,
-    ):  # the library has no such class, or Python no such set
-        return draw(st.nothing())
 
 
 # -------------------------------------------------------------------------------------------------------------- tests

@@ -90,12 +90,12 @@ class Xml:
         )
         root = _root_name(name)
         own = quoteattr(f"{self._namespace}/{space}")
-        content = _content(message if root_of(kind) is None else vars(message)["root"], self._names_of(kind))
+        content = _content(message if root_of(kind) is None else vars(message)["root"], self.names_of(kind))
         return f'<?xml version="1.0"?><{root}{_SCHEMAS}{bases} xmlns={own}>{content}</{root}>'.encode()
 
     def reader(self, kind: type, /) -> Read:
         """Return what reads bodies as a dataclass, struct, pydantic model or dict (of text)."""
-        names = self._names_of(kind)
+        names = self.names_of(kind)
         refuse_unreadable(kind, names, xml=True)
         fit = _Elements(names)
         if is_model(kind):
@@ -107,7 +107,8 @@ class Xml:
             fit.value(parse(body), to), target, strict=False, str_keys=True, dec_hook=made_by_pydantic
         )
 
-    def _names_of(self, kind: type) -> Names:
+    def names_of(self, kind: type) -> Names:
+        """Return how a class's fields are named: as it declares, else as the serializer does."""
         declared: Convention | None = getattr(kind, "__dict__", {}).get(NAMES)
         return self._names if declared is None else Names(declared)
 

@@ -1,0 +1,38 @@
+"""Contracts: what endpoints take, send and publish, for every language; and who breaks whom, before it runs.
+
+`describe` reads a contract from endpoints, `to_asyncapi` and `from_asyncapi` write and read it as an AsyncAPI document;
+`misfits` says what in a body does not fit, `compare` what a change breaks.
+"""
+
+from __future__ import annotations
+
+from rowbus.contracts.asyncapi import from_asyncapi, to_asyncapi
+from rowbus.contracts.comparison import Break, compare
+from rowbus.contracts.contract import Action, Contract, LogReader, Message, Party, Use
+from rowbus.contracts.csharp import to_csharp
+from rowbus.contracts.describing import describe
+from rowbus.contracts.fit import Misfit, misfits
+from rowbus.contracts.json_schema import from_json_schema
+from rowbus.contracts.map import merge, to_svg
+from rowbus.contracts.python_classes import to_python
+
+__all__ = [
+    "Action",
+    "Break",
+    "Contract",
+    "LogReader",
+    "Message",
+    "Misfit",
+    "Party",
+    "Use",
+    "compare",
+    "describe",
+    "from_asyncapi",
+    "from_json_schema",
+    "merge",
+    "misfits",
+    "to_asyncapi",
+    "to_csharp",
+    "to_python",
+    "to_svg",
+]

@@ -1,0 +1,107 @@
+"""A contract: which messages there are, what is in them, and who takes, sends and publishes them.
+
+Invariant: values only, of texts and JSON; equal contracts are written as equal documents.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from rowbus.messages.conventions import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Schema: TypeAlias = "Mapping[str, Any]"
+"""A JSON Schema, draft 7; `{}` takes anything."""
+
+ANYTHING: Schema = {}
+REFERENCE = "#/components/schemas/"
+"""Begins a reference to one of a contract's schemas."""
+
+
+class Action(Enum):
+    """What an endpoint does with a message."""
+
+    HANDLE = "handle"
+    SEND = "send"
+    PUBLISH = "publish"
+    REPLY = "reply"
+
+
+class Party(NamedTuple):
+    """An endpoint, the queue that it receives from, and the content type that it writes."""
+
+    name: str
+    queue: str
+    content_type: str
+
+
+class Message(NamedTuple):
+    """A type of message: its name on the wire, what it is, what it can be handled as, too, and what is in its body."""
+
+    name: str
+    kind: Kind
+    parents: tuple[str, ...] = ()
+    payload: Schema = ANYTHING
+    description: str = ""
+
+
+class Use(NamedTuple):
+    """An endpoint's use of a type of message.
+
+    `to` is the queue that it is sent to, where that is known. A handler of a `saga` finds its row by the field
+    `found_by`; a message of a `schedule` is sent at its ticks.
+    """
+
+    endpoint: str
+    action: Action
+    message: str
+    to: str = ""
+    is_subscribed: bool = False
+    is_timeout: bool = False
+    saga: str = ""
+    found_by: str = ""
+    schedule: str = ""
+
+
+class LogReader(NamedTuple):
+    """A consumer of a log."""
+
+    log: str
+    consumer: str
+
+
+class Contract(NamedTuple):
+    """What endpoints agree on: who they are, their messages, and what each does with which.
+
+    `schemas` are those of the messages and of the classes within, by the names that references have.
+    """
+
+    title: str
+    parties: tuple[Party, ...] = ()
+    messages: tuple[Message, ...] = ()
+    uses: tuple[Use, ...] = ()
+    schemas: Mapping[str, Schema] = {}
+    readers: tuple[LogReader, ...] = ()
+
+    def message(self, name: str) -> Message | None:
+        """Return a type of message by its name on the wire."""
+        return next((one for one in self.messages if one.name == name), None)
+
+    def uses_of(self, name: str, *actions: Action) -> tuple[Use, ...]:
+        """Return who uses a type of message in one of these ways."""
+        return tuple(use for use in self.uses_of_action(*actions) if use.message == name)
+
+    def uses_of_action(self, *actions: Action) -> tuple[Use, ...]:
+        """Return who uses any message in one of these ways."""
+        return tuple(use for use in self.uses if use.action in actions)
+
+    def resolved(self, schema: Schema) -> Schema:
+        """Return a schema, or the one that it refers to; what is not there takes anything."""
+        seen: set[str] = set()
+        while (reference := schema.get("$ref")) is not None and reference not in seen:
+            seen.add(reference)
+            schema = self.schemas.get(str(reference).removeprefix(REFERENCE), ANYTHING)
+        return schema

@@ -1,0 +1,76 @@
+"""`rowbus contracts export` prints the contract of a module, and says when a document is out of date."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rowbus import contracts
+from tests.contracts import shop
+from tests.fixtures import places
+from tests.fixtures.command_line import CommandLine
+
+pytestmark = pytest.mark.one_version
+
+
+@pytest.fixture
+def program(rowbus: CommandLine) -> CommandLine:
+    """Give a command line in a folder with the shop."""
+    (rowbus.folder / "shop.py").write_text((places.TESTS / "contracts" / "shop.py").read_text())
+    return rowbus
+
+
+def test_the_contract_of_a_module_is_printed_without_a_database(program: CommandLine) -> None:
+    printed = program("contracts", "export", "shop", "--title", "Shop", ROWBUS_DATABASE="no such thing")
+
+    assert printed.returncode == 0, printed.stderr
+    expected = contracts.describe(shop.sales, shop.billing, title="Shop")
+    assert contracts.from_asyncapi(json.loads(printed.stdout)) == expected
+
+
+def test_a_document_that_is_out_of_date_is_told(program: CommandLine) -> None:
+    kept = program.folder / "asyncapi.json"
+    command = ("contracts", "export", "shop:sales", "shop:billing", "--check", "asyncapi.json")
+    missing = program(*command)
+    kept.write_text(program(*command[:4]).stdout)
+    same = program(*command)
+    kept.write_text(kept.read_text().replace('"OrderId"', '"Id"'))
+    changed = program(*command)
+
+    assert (same.returncode, same.stdout) == (0, "asyncapi.json is up to date.\n")
+    for told in (missing, changed):
+        assert told.returncode == 1
+        assert told.stderr == (
+            "rowbus: asyncapi.json is out of date: write it with `rowbus contracts export shop:sales shop:billing`.\n"
+        )
+
+
+def test_what_a_file_holds_that_is_no_json_is_told(program: CommandLine) -> None:
+    (program.folder / "asyncapi.yaml").write_text("asyncapi: 3.0.0")
+
+    told = program("contracts", "export", "shop", "--check", "asyncapi.yaml")
+    assert (told.returncode, told.stderr) == (2, "rowbus: asyncapi.yaml is no JSON document.\n")
+
+
+def test_classes_are_printed_of_documents_and_of_schemas(program: CommandLine) -> None:
+    (program.folder / "shop.json").write_text(program("contracts", "export", "shop").stdout)
+    (program.folder / "schema.json").write_text(
+        '{"properties": {"id": {"type": "string"}}, "required": ["id"]}'
+    )
+    python = program("contracts", "python", "shop.json")
+    csharp = program("contracts", "csharp", "shop")
+    schema = program("contracts", "python", "schema.json", "--name", "Shop.Thing")
+    nameless = program("contracts", "csharp", "schema.json")
+
+    found = contracts.describe(shop.sales, shop.billing)
+    assert python.stdout == contracts.to_python(found)
+    assert csharp.stdout == contracts.to_csharp(found)
+    assert (
+        "@rowbus.message('Shop.Thing')\nclass Thing(msgspec.Struct, kw_only=True):\n    id: str\n"
+        in schema.stdout
+    )
+    assert (nameless.returncode, nameless.stderr) == (
+        2,
+        "rowbus: The JSON Schema has no title: say what the message is called.\n",
+    )
