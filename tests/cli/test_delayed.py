@@ -175,8 +175,15 @@ def test_times_that_no_calendar_of_pythons_has_break_nothing(web: CommandLine, a
                 f"insert into \"{table}\" (id, expires, headers, body) values ({row}, '{odd}', '{headers}', '')"
             )
         ask(f"insert into \"Web.Delayed\" (id, due, headers, body) values ({row}, '{odd}', '{{}}', '')")
+    web("queue", "create", "Empty")
+    for words in ("pause endpoint Web --why so", "queue purge Empty --yes"):
+        assert web(*words.split()).returncode == 0
+    ask("update \"Rowbus.Pauses\" set began = '20000-01-01', until = 'infinity'")
+    ask("update \"Rowbus.Operations\" set began = '0044-03-15 BC', noted = 'infinity'")
 
     commands = (
+        "pause",
+        "queue purge Empty --yes",
         "queue peek Sales",
         "errors list",
         *(f"errors show 00000000-0000-0000-0000-00000000000{number}" for number in range(len(ODD))),

@@ -25,6 +25,26 @@ MSSQL = "mssql://user:hunter2@host:1433/shop"
 POSTGRESQL = "postgresql://host/shop"
 
 
+TIMES = [
+    ("infinity", "9999-12-31"),
+    ("20000-01-01", "9999-12-31"),
+    ("-infinity", "0001-01-02"),
+    ("0044-03-15 BC", "0001-01-02"),
+    ("2026-11-27", "2026-11-27"),
+]
+
+
+@every("time, read", TIMES)
+def test_commands_and_pages_read_a_time_that_python_has_not_as_the_nearest(
+    time: str, read: str, database: str
+) -> None:
+    with backends.open_database(database).session() as session:
+        for kind in ("timestamp", "timestamptz"):
+            for binary in (False, True):
+                ((found,),) = session.connection.execute(f"select '{time}'::{kind}".encode(), binary=binary)
+                assert str(found.date()) == read
+
+
 # ------------------------------------------------------------------------------------------------ connection strings
 
 

@@ -139,6 +139,26 @@ OTHER_CALLS = (
     "select from public.secret",
     "create trigger t after insert on mine for each row execute function pgq.jsontriga('plain')",
 )  # fmt: skip
+TABLES = (
+    "create table evil.own (id int primary key, note text default evil.trap()::text, check (evil.trap()))",
+    "create table evil.parts (id int primary key, note text) partition by range (id)",
+    "create table evil.part partition of evil.parts (check (evil.trap())) default",
+    "create table evil.heir () inherits (evil.own)",
+    "alter table evil.own add column more evil.odd default 'x'",
+    "alter table evil.own add column made bool generated always as (evil.still()) stored",
+    "create index on evil.own ((evil.still()))",
+    "alter table evil.own enable row level security; create policy p on evil.own using (evil.trap())",
+    "create rule r as on insert to evil.own do also select evil.trap()",
+    "select pgq.capture_table('evil.own', 'changes', 'json', array['when=evil.trap()', 'ev_extra3=evil.trap()::text'])",
+    "select pgq.capture_table('evil.parts', 'changes', 'json', array['as-root'])",
+    "create trigger t after insert on evil.own for each row execute function pgq.logutriga('plain', 'when=trap()')",
+    "insert into evil.own (id) values (1) on conflict do nothing", "update evil.own set note = 'x'",
+    "insert into evil.parts values (1, 'x') on conflict do nothing", "truncate evil.parts",
+    "alter table evil.own rename to other", "alter table evil.other rename to own", "drop table evil.own cascade",
+    "select pgq.release_table('evil.own', 'changes')",
+)  # fmt: skip
+"""Tables of the role's own with a trap of each kind, captured too: event triggers and maintenance look at them."""
+
 EXTRA_MAINTENANCE = "update pgq.queue set queue_extra_maint = array['evil.extra', 'evil.trap']"
 ORDINARY = (
     "select pgq.insert_event('plain', 't', 'd')", "select pgq.insert_event('limited', 't', 'd')",
@@ -215,6 +235,10 @@ def set_permanent_traps(thief: Connection, name: str) -> None:
         function, arguments = signature.rstrip(")").split("(")
         answer = f"case when evil.trap() then null::pg_catalog.{result} end"
         thief.execute(_function(f"evil.{function}", arguments, result, answer).encode())
+    thief.execute("create domain evil.odd as pg_catalog.text check (evil.trap())")
+    thief.execute(
+        _function("evil.still", "", "bool", "evil.trap()").replace("plpgsql", "plpgsql immutable").encode()
+    )
     thief.execute("create view evil.sequence_view as select 1::bigint as last_value where evil.trap()")
     thief.execute("create function evil.extra(text) returns int language sql as 'select evil.trap()::int'")
     for table in ("events", "events_0", "events_1", "events_2"):

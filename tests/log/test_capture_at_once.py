@@ -43,7 +43,7 @@ def test_an_altered_table_has_new_code_at_once(orders: Connection) -> None:
 
 
 def test_code_that_cannot_be_made_does_not_fail_the_command(orders: Connection) -> None:
-    orders.execute("alter function pgq.maint_capture() rename to maint_capture_gone")
+    orders.execute("alter function pgq.make_captures(oid[]) rename to make_captures_gone")
 
     orders.execute("alter table public.orders add column total numeric")
 
@@ -85,6 +85,46 @@ def test_only_the_triggers_of_the_table_itself_are_looked_at(orders: Connection)
     assert notices == []
     orders.execute("alter table public.orders add column total numeric")
     assert any("are read" in notice for notice in notices)
+
+
+CALLS = """
+    select funcname, calls from pg_stat_xact_user_functions
+    where funcname not in ('trigger_arguments', 'is_exact') -- all that is read of others: which there are
+"""
+CHANGES = """
+    create table public.other (id int primary key);
+    alter table public.other add note text;
+    drop table public.other;
+    alter table public.orders add more text;
+    create table public.part partition of public.parts for values in (1)
+"""
+OTHERS = """
+    create table public.{0} (id int primary key);
+    create trigger changes after insert on public.{0} for each row execute function pgq.jsontriga('q');
+    update pgq.capture_code set cc_shape = '' where cc_table = 'public.{0}'::regclass
+"""
+
+
+def test_no_change_of_a_table_costs_more_for_the_triggers_of_others(orders: Connection) -> None:
+    """Before, code was made for all that had none, and all shapes were looked at, under the lock of ALTER TABLE."""
+    orders.execute(
+        "set track_functions = 'all'; create table public.parts (id int primary key) partition by list (id)"
+    )
+    orders.execute("select pgq.capture_table('public.parts', 'q')")
+    counted = list[dict[str, int]]()
+    for number in range(12):
+        orders.execute(OTHERS.format(f"other_{number}").encode())
+        counted.append(_calls(orders))
+
+    assert counted[1] == counted[-1]
+
+
+def _calls(connection: Connection) -> dict[str, int]:
+    """Count the calls of functions when tables change; nothing changes."""
+    with connection.transaction(force_rollback=True):
+        before = dict(connection.execute(CALLS.encode()).fetchall())
+        connection.execute(CHANGES.encode())
+        return {name: calls - before.get(name, 0) for name, calls in connection.execute(CALLS.encode())}
 
 
 def test_arguments_too_long_to_be_looked_at_are_refused(orders: Connection) -> None:

@@ -1,8 +1,9 @@
 """No role gains what nobody gave it, and runs no code as another, whatever it calls in whatever order.
 
-A role sets traps wherever it may create something, calls every function of ours that it may, with hostile arguments and
-search paths, and then has the ordinary functions run, which PL/pgSQL may have compiled under its path, and leaves the
-rest to the owner's maintenance. A trap that runs as another role advances a sequence, which no rollback undoes.
+A role sets traps wherever it may create something, makes tables full of them, calls every function of ours that it may,
+with hostile arguments and search paths, and then has the ordinary functions run, which PL/pgSQL may have compiled under
+its path, and leaves the rest to the owner's maintenance. A trap that runs as another role advances a sequence, which no
+rollback undoes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tests.log.hostile_roles import (
     SECRET,
     SECRET_NUMBER,
     STATE,
+    TABLES,
     THIEVES,
     Thief,
     calls,
@@ -81,7 +83,8 @@ def attack_for(seconds: float, dsn: str, thief: Thief, owner: Connection) -> Non
         with psycopg.connect(dsn, options=f"-c role={thief.name}", autocommit=True) as connection:
             set_permanent_traps(connection, thief.name)
     before = state(owner)
-    sequences = calls(owner, thief, (*OTHER_CALLS, EXTRA_MAINTENANCE))
+    attack(dsn, thief, [statement for statement in TABLES if "drop table" not in statement])
+    sequences = calls(owner, thief, (*OTHER_CALLS, *TABLES, EXTRA_MAINTENANCE))
     end = time.monotonic() + seconds
     QUICK(given(statements=sequences)(_attacks(dsn, thief)))()
     while time.monotonic() < end:

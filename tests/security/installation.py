@@ -70,7 +70,7 @@ class Installation:
 
 
 @cache
-def _command_line() -> TyperGroup:
+def command_line() -> TyperGroup:
     """Build the command line once: that takes longer than most commands."""
     command = get_command(app)
     assert isinstance(command, TyperGroup)
@@ -84,7 +84,7 @@ def run(dsn: str, *arguments: str) -> str:
     code: object = 0
     with patch.dict(os.environ, environment), redirect_stdout(output), redirect_stderr(complaints):
         try:
-            _command_line().main([*arguments], prog_name="rowbus")
+            command_line().main([*arguments], prog_name="rowbus")
         except SystemExit as end:
             code = end.code
     assert code in {0, None}, complaints.getvalue() or output.getvalue() or f"exit code {code}"

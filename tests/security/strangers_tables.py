@@ -73,6 +73,9 @@ PLACE: Final = """
     create function mallory.told(mallory.evil) returns text language plpgsql
     as $$ begin perform mallory.trap(); return '{}'; end $$;
     create cast (mallory.evil as text) with function mallory.told(mallory.evil) as implicit;
+    create function mallory.same(text, text) returns boolean language plpgsql immutable
+    as $$ begin return mallory.trap(); end $$;
+    create operator mallory.= (function = mallory.same, leftarg = text, rightarg = text);
     reset role
 """
 LOOKS: Final = (
@@ -95,22 +98,31 @@ def lay_out(run: Run, *, evil: bool = False) -> None:
     """Make the stranger's tables anew; texts in them are of a type whose cast is a trap, or plain."""
     run(f"drop schema if exists mallory cascade; drop role if exists {MALLORY}; create role {MALLORY}")
     run(PLACE)
+    _make_tables(run, evil=evil)
+
+
+def _make_tables(run: Run, prefix: str = "", *, evil: bool) -> None:
     for name, (columns, row) in TABLES.items():
         typed, value = columns, "'{}'"
         if evil:
             typed = re.sub("(headers|endpoint|schedule|correlation) text", r"\1 mallory.evil", columns)
             value = "row(1)::mallory.evil"
-        run(f'set role {MALLORY}; create table mallory."{name}" ({typed})')
-        run(f'insert into mallory."{name}" values ({row.replace("{}", value)})')
-        run(f'grant select on mallory."{name}" to public; reset role')
+        table = f'mallory."{prefix}{name}"'
+        run(f"set role {MALLORY}; create table {table} ({typed})")
+        run(f"insert into {table} values ({row.replace('{}', value)})")
+        run(f"grant select on {table} to public; reset role")
 
 
 def copy_all(run: Run) -> None:
-    """Make another table of each shape."""
+    """Make more of each shape: a table to be held, one whose cast is a trap, and a view that is one."""
+    _make_tables(run, "Held ", evil=False)
+    _make_tables(run, "Cast ", evil=True)
+    run(f"set role {MALLORY}")
     for name in TABLES:
-        copy = f'mallory."Held {name}"'
-        run(f'set role {MALLORY}; create table {copy} (like mallory."{name}")')
-        run(f"grant select on {copy} to public; reset role")
+        view = f'mallory."View {name}"'
+        run(f'create view {view} as select * from mallory."{name}" where mallory.trap()')
+        run(f"grant all on {view} to public")
+    run("reset role")
 
 
 def hold(run: Run, prefix: str = "") -> None:
@@ -139,10 +151,32 @@ EVERY_TRAP: Final = """
 TRAPS_OF_A_TABLE: Final = """
     create trigger of_rows before insert or update or delete on {0} for each row execute function mallory.fire();
     create trigger of_all before insert or update or delete on {0} execute function mallory.fire();
-    alter table {0} alter {1} set default mallory.trap()::text, add check (mallory.trap());
+    alter table {0} alter {1} set default mallory.trap()::text, add check (mallory.trap()),
+    add check ({1} operator(mallory.=) {1});
     create index on {0} ((mallory.trap())) where mallory.trap();
     grant all on {0} to public
 """
+
+
+KINDS: Final = """
+    select kind from (
+        select 'policy', count(*) from pg_policy where polrelid::regclass::text like 'mallory.%'
+        union all select 'trigger', count(*) from pg_trigger where tgrelid::regclass::text like 'mallory.%'
+        union all select 'rule', count(*) from pg_rules where schemaname = 'mallory'
+        union all select 'view', count(*) from pg_views where schemaname = 'mallory'
+        union all select 'default', count(*) from pg_attrdef where adrelid::regclass::text like 'mallory.%'
+        union all select 'generated', count(*) from pg_attribute
+        where attrelid::regclass::text like 'mallory.%' and attgenerated <> ''
+        union all select 'domain', count(*) from pg_constraint where contypid::regtype::text like 'mallory.%'
+        union all select 'cast', count(*) from pg_cast where castsource::regtype::text like 'mallory.%'
+        union all select 'operator', count(*) from pg_depend
+        where refclassid = 'pg_operator'::regclass and refobjid::regoper::text like 'mallory.%' and deptype = 'n'
+        union all select 'collation', count(*) from pg_collation where collnamespace = 'mallory'::regnamespace
+        union all select 'lock', count(*) from pg_locks
+        where relation::regclass::text like 'mallory.%' and mode = 'AccessExclusiveLock'
+    ) as kinds (kind, found) where found = 0
+"""
+"""Kinds of traps that are not there."""
 
 
 TEXTS: Final = {

@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
+from typer.core import TyperGroup
 
 from rowbus.errors import RowbusError
+from rowbus.web.asgi import PAGES
 from tests.fixtures.command_line import Ask, CommandLine, as_role
 from tests.fixtures.every import every
+from tests.fixtures.places import ROOT
 from tests.security.commands import CHANGING, COMMANDS, READING, prepare
-from tests.security.installation import Installation, installed, run
+from tests.security.installation import Installation, command_line, installed, run
 from tests.security.strangers_tables import (
+    KINDS,
     LOOKS,
     MALLORY,
     bait,
@@ -126,6 +130,20 @@ def test_no_table_of_a_stranger_is_taken_for_one_that_nobody_names(
     ask(f'drop owned by {MALLORY} cascade; drop table "Sales", "Sales.Order", error')
 
 
+LEFT = (
+    "running list",
+    "running cancel 00000000-0000-0000-0000-000000000000",
+    "sagas list Sales Order",
+    "errors undiscard",
+    "delayed cancel Sales 00000000-0000-0000-0000-000000000000",
+    "delayed create Another",
+    "pause",
+    "resume endpoint Sales",
+    "queue drop Another --yes",
+    "subscriptions create",
+)
+"""Commands that no role needs rights for alone; the superuser's walk has them."""
+
 WALKED = {
     "viewer": READING,
     "operator": (*READING, *(command for command in CHANGING if not command.startswith(("log", "ticker")))),
@@ -133,7 +151,7 @@ WALKED = {
     "ticker": (*READING, "ticker --once", "log install", "log drop orders --yes --force"),
     "Spark source": READING,
     "Spark sink": READING,
-    "superuser": (*COMMANDS, "errors retry --all --to-any-queue", "metrics"),
+    "superuser": (*COMMANDS, *LEFT, "errors retry --all --to-any-queue", "metrics"),
 }
 """Who walks which commands; each also opens the pages."""
 
@@ -159,6 +177,7 @@ def test_nobody_steps_into_a_trap(rowbus: CommandLine, ask: Ask) -> None:
         holder.execute('lock table "Held", "Held.Delayed"')
         set_every_trap(ask)
         squat(ask)
+        assert ask(KINDS) == []
         for role, commands in WALKED.items():
             for started in (CHANGING[0], "log captures"):
                 prepare(place, started)
@@ -197,6 +216,30 @@ def _walk(place: Installation, role: str, command: str) -> str:
 def _dsn(place: Installation, role: str) -> str:
     chosen = "" if role == "superuser" else f" -c role={place.names[role]}"
     return make_conninfo(place.dsn, options=f"-c statement_timeout=5s{chosen}")
+
+
+def test_the_model_says_of_every_command_and_page_which_tables_it_reads() -> None:
+    section = (ROOT / "docs" / "security.md").read_text("utf-8").partition("### Whose table is it")[2]
+    who = " ".join(re.findall(r"^\| (.+?) \|", section.partition("\n## ")[0], re.MULTILINE))
+    named = re.findall(r"`([a-z][a-z -]*(?: …)?)`", who)
+    commands = set(_commands(command_line()))
+
+    told = {
+        name: {c for c in commands if c == name or (name.endswith("…") and c.startswith(name[:-1]))}
+        for name in named
+    }
+
+    assert set().union(*told.values()) == commands
+    assert [name for name, found in told.items() if not found] == []
+    assert [page.title for page in PAGES if page.title not in who] == []
+
+
+def _commands(group: TyperGroup, before: str = "") -> Iterator[str]:
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from _commands(command, f"{before}{name} ")
+        else:
+            yield before + name
 
 
 class _Beside(threading.Thread):

@@ -19,7 +19,7 @@ from rowbus.web.logs.events import shown_event
 from rowbus.web.settings import WebSettings
 from rowbus.web.visit import Visit
 from tests.fixtures.every import every
-from tests.web.conftest import browser, confirm, key_of
+from tests.web.conftest import browser, confirm, key_of, token_of
 from tests.web.shop import HOSTILE, LOG, Shop, assert_is_text
 
 CONSUMER = {"log": LOG, "consumer": "revenue"}
@@ -174,6 +174,8 @@ async def test_a_position_that_is_none_is_explained(client: httpx.AsyncClient, t
     assert shown.status_code == 200
     assert 'role="alert"' in shown.text
     assert_is_text(shown)
+    forged = await client.post("/logs/rewind/move", data={"csrf": token_of(client), **CONSUMER, "tick": to})
+    assert (forged.status_code, "is not retained" in forged.text) == (400, True)
 
 
 async def test_dead_letters_are_replayed_one_or_all_and_discarded(

@@ -101,12 +101,18 @@ def open_database(
     """Return the database a connection string means; raises ConfigurationError if it cannot be read. No I/O.
 
     `application_name` is what its administrators see, `prepared_statements` whether plans are kept on the server: where
-    the database knows such a thing.
+    the database knows such a thing. Its synchronous sessions, those of commands and pages, read every time that a table
+    may hold, as the nearest that Python has.
     """
     other = _of_string(dsn)
     if other is not None:
         return other.open_database(dsn)
-    return PostgresDatabase(dsn, application_name=application_name, prepared_statements=prepared_statements)
+    return PostgresDatabase(
+        dsn,
+        application_name=application_name,
+        prepared_statements=prepared_statements,
+        reads_any_time=True,
+    )
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rowbus.errors import ConfigurationError, RowbusError
+from rowbus.errors import ConfigurationError, LostPositionError, RowbusError
 from rowbus.running.functions import check_function
 from rowbus.transport.queues.catalog.looking import NotLookedAtError
 from rowbus.web import history as operations
@@ -258,7 +258,7 @@ def _status_of(error: RowbusError) -> int:
     """Return 400 for what the visitor can mend, 403 for a table that is not read, else 503."""
     if isinstance(error, NotLookedAtError):
         return 403
-    return 400 if isinstance(error, ConfigurationError) else 503
+    return 400 if isinstance(error, ConfigurationError | LostPositionError) else 503
 
 
 async def _act(visit: Visit, action: Action) -> Response:

@@ -15,12 +15,14 @@ from psycopg import sql
 
 import rowbus as bus
 from rowbus.database.postgresql.connection import AsyncSession, Session
+from rowbus.database.statements import Statement, scalar
 from rowbus.database.steps import run_steps_now
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog import postgresql as catalog
 from rowbus.transport.queues.destination_rule import find_standing
 from rowbus.transport.queues.installer import create_queue, create_schema
+from rowbus.transport.queues.owners import find_owners
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.fixtures.command_line import CommandLine, as_role
 from tests.fixtures.every import every
@@ -125,6 +127,27 @@ DESTINATIONS = [
     ('create policy evil on "Sales" with check (trap())', "trap"),
     ('alter table "Sales" add evil public.odd', "odd"),
     ('alter table "Sales" add evil public.odd[]', "odd"),
+    ('create domain fine as odd; alter table "Sales" add evil fine', "odd"),
+    ('create domain fine as text check (trap()); alter table "Sales" add evil fine', "trap"),
+    (
+        (
+            "create domain fine as text check (trap()); create type deep as (x fine); "
+            'create table row_of (x deep[]); alter table "Sales" add evil row_of'
+        ),
+        "trap",
+    ),
+    ('create table child () inherits ("Sales")', ""),
+    (f'create table child () inherits ("Sales"); alter table child owner to {MALLORY}', "table public.child"),
+    ('create table child () inherits ("Sales"); create index on child ((trap()))', "trap"),
+    (
+        (
+            'drop table "Sales"; create table "Sales" (id uuid, expires timestamp, headers text, body bytea, seq serial'
+            ') partition by list (seq); create table middle partition of "Sales" default partition by list (id); '
+            "create table child partition of middle default; "
+            "create trigger evil before insert on child for each row execute function public.fire()"
+        ),
+        "fire",
+    ),
 ]
 
 
@@ -151,6 +174,13 @@ CHANGEABLE = [
     ("", False),
     (f'revoke create on schema public from public; grant trigger on "Sales" to {MALLORY}', False),
     ("revoke create on schema public from public; grant create on schema public to current_user", True),
+    (
+        (
+            'revoke create on schema public from public; create table child () inherits ("Sales"); '
+            f"grant trigger on child to {MALLORY}"
+        ),
+        False,
+    ),
 ]
 
 
@@ -165,6 +195,19 @@ def test_a_destination_is_remembered_where_no_stranger_can_change_it(
     assert found == ("", is_firm)
 
 
+def test_the_question_whose_tables_are_looks_cheap_to_the_server(session: Session) -> None:
+    """Above `jit_above_cost` it compiles the plan, for seconds, each time."""
+    session.connection.execute(f"{TABLE.format('Sales')}; analyze".encode())
+    asked = find_owners([SALES] * 20)
+    text, native = (b"explain " + text for text in (asked.query.text, asked.query.native))
+    explained = asked.query._replace(text=text, native=native)
+
+    plan = session.run(Statement(explained, asked.parameters, scalar))
+    ((limit,),) = session.connection.execute(b"show jit_above_cost")
+
+    assert float(re.findall(r"cost=[\d.]+\.\.([\d.]+)", plan)[0]) < float(limit) / 2
+
+
 def test_what_an_older_installation_built_upon_is_named_and_mended(
     rowbus: CommandLine, session: Session, mallory: psycopg.Connection
 ) -> None:
@@ -172,16 +215,20 @@ def test_what_an_older_installation_built_upon_is_named_and_mended(
     mallory.execute(TABLE.format("Billing").encode())
     owner = "alter function public.rowbus_notify() owner to "
     session.connection.execute(f"{FUNCTION.format('')}; {owner} {MALLORY}".encode())
+    session.connection.execute(
+        f'create table part () inherits ("Sales"); alter table part owner to {MALLORY}'.encode()
+    )
 
     for command in (("schema", "verify"), ("doctor",)):
         told = rowbus(*command)
         assert told.returncode == 1
         assert "function public.rowbus_notify() belongs to" in told.stdout
+        assert "table public.part belongs to" in told.stdout
         assert "rowbus_notify(), which is not as this Rowbus" in told.stdout
         assert re.search(rf"(?s)Billing.{{0,500}}{MALLORY}", told.stdout)
     assert rowbus("queue", "create", "Sales", "--notify-trigger").returncode != 0
 
-    session.connection.execute(f'{owner} current_user; drop table "Billing"'.encode())
+    session.connection.execute(f'{owner} current_user; drop table "Billing", part'.encode())
     assert rowbus("queue", "create", "Sales", "--notify-trigger").returncode == 0
     assert rowbus("schema", "verify").returncode == 0
 

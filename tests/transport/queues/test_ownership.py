@@ -10,6 +10,7 @@ from psycopg import sql
 
 from rowbus.database.postgresql.database import Database
 from rowbus.messages.address import QueueAddress
+from rowbus.transport.pauses.table import pauses_table
 from rowbus.transport.queues.catalog import postgresql as catalog
 from rowbus.transport.queues.catalog.finding import find_queues, sort_out
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
@@ -92,6 +93,34 @@ def test_a_role_trusts_those_that_have_its_rights_or_gave_them(
 
     with Database(as_role(database, VIEWER)).session() as session:
         assert sort_out(session, catalog, [SALES]).left_out.get(SALES, "") == reason
+
+
+DECIDING = [
+    ("", False),
+    (f"grant {OWNER} to {VIEWER}", True),
+    (f"grant {GROUP} to {VIEWER}; grant {OWNER} to {GROUP}", True),
+    (f"grant {OWNER} to {GROUP}", False),
+    (f"{TABLE_OF} pg_monitor; grant pg_monitor to {VIEWER}", False),
+    (
+        (
+            f"grant {GROUP} to {OWNER} with admin option; {TABLE_OF} {GROUP}; "
+            f"set role {OWNER}; grant {GROUP} to {VIEWER}; reset role"
+        ),
+        False,
+    ),
+    (f"{SCHEMA_OF} {OWNER}", True),
+]
+
+
+@every("change, decides", DECIDING)
+def test_pauses_are_those_of_roles_that_may_decide(
+    change: str, *, decides: bool, owner: psycopg.Connection, database: str
+) -> None:
+    lay_out(owner)
+    owner.execute(f"{SCHEMA_OF} session_user; {change}".encode())
+
+    with Database(as_role(database, VIEWER)).session() as session:
+        assert session.run(pauses_table(SALES).can_be_read()) is decides
 
 
 def test_an_operator_names_owners(owner: psycopg.Connection, database: str) -> None:

@@ -19,6 +19,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from rowbus.database.location import TEMPORARY_PREFIX, refuse_unescaped, unescaped
 from rowbus.database.pool import SessionPool
+from rowbus.database.postgresql.any_time import read_any_time
 from rowbus.database.postgresql.connection import AsyncSession, Session, bound_sends
 from rowbus.database.postgresql.faults import translate
 from rowbus.database.postgresql.handler_connection import (
@@ -87,9 +88,17 @@ class Database:
     has_logs = True
 
     def __init__(
-        self, dsn: str, *, application_name: str = "rowbus", prepared_statements: bool = True
+        self,
+        dsn: str,
+        *,
+        application_name: str = "rowbus",
+        prepared_statements: bool = True,
+        reads_any_time: bool = False,
     ) -> None:
-        """Take a libpq connection string or URI; raises ConfigurationError if it cannot be parsed. No I/O."""
+        """Take a libpq connection string or URI; raises ConfigurationError if it cannot be parsed. No I/O.
+
+        `reads_any_time`: a time that Python has no value for is read as the nearest, in synchronous sessions.
+        """
         facts = facts_of(dsn)
         facts.setdefault("application_name", application_name)
         facts.setdefault("connect_timeout", CONNECT_TIMEOUT)
@@ -100,6 +109,7 @@ class Database:
         self._application_name = str(facts["application_name"])
         self.identity = make_conninfo("", **{**facts, "application_name": None})
         self._prepared_statements = prepared_statements
+        self._reads_any_time = reads_any_time
         self._is_pooled = False
         self.name = f"{facts.get('dbname', '')} on {facts.get('host', 'the local socket')}"
 
@@ -163,6 +173,8 @@ class Database:
             self._choose_plans(connection, connection.execute(_preparation()).fetchone())
         except psycopg.Error as error:
             raise translate(error) from error
+        if self._reads_any_time:
+            read_any_time(connection)
         with connection:
             yield Session(connection)
 

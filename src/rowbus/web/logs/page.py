@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import LostPositionError
-from rowbus.log.range import NOTATION, read_position
+from rowbus.log.range import NOTATION, Position, read_position
 from rowbus.web.logs import consumers, dead_letters, events
 from rowbus.web.pages import Action, Page, Question, View, change
 
@@ -52,7 +52,7 @@ def _named(visit: Visit) -> tuple[str, str, int]:
 
 async def _ask(visit: Visit) -> Question:
     log, consumer, tick = _named(visit)
-    move = await visit.read(consumers.preview, log, consumer, read_position(str(tick)))
+    move = await visit.read(consumers.preview, log, consumer, Position(tick=tick))
     return Question(
         title="Move this consumer?",
         text=f"{consumer} of log {log} goes on behind tick {tick} of {move.time:%Y-%m-%d %H:%M:%S} UTC. {move.effect}",

@@ -32,7 +32,7 @@ as $$
         ) then 'pgq_admin'
         when i_name ~ '^(_|insert_event_[0-9]+$|captured_)' or i_name in (
             'capture_body', 'data_code', 'set_code', 'key_code', 'update_code', 'text_code', 'value_code', 'written_field',
-            'differs_code', 'settings_code', 'concat_code', 'make_capture', 'keep_capture', 'drop_captures', 'replace_generated_event',
+            'differs_code', 'settings_code', 'concat_code', 'make_capture', 'make_captures', 'keep_capture', 'drop_captures', 'replace_generated_event',
             'append_change', 'tell_change', 'tell_shapes', 'tell_drop'
         ) then null
         when i_security_definer or i_name in (

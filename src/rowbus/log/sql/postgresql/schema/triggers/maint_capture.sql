@@ -7,19 +7,12 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pgq, pg_temp
 set quote_all_identifiers = off as $$
 declare
-    v_entry record;
-    v_changes int4 := 0;
+    v_changes int4;
 begin
     perform pg_advisory_xact_lock(hashtextextended('pgq.maint_capture', 0));
     perform pgq.try_follow_partitions();
     perform pgq.tell_shapes();
-    for v_entry in
-        select distinct s.table_id, s.format, s.trigger_args
-        from pgq.capture_status as s
-        where s.generated <> 'yes'
-    loop
-        v_changes := v_changes + pgq.make_capture(v_entry.table_id, v_entry.format, v_entry.trigger_args);
-    end loop;
+    v_changes := pgq.make_captures(array(select s.table_id from pgq.capture_status as s));
     delete from pgq.capture_code as k
     where not exists (
         select from pgq.capture_status as s
@@ -27,6 +20,27 @@ begin
     );
     perform pgq.replace_generated_event();
     return v_changes + pgq.drop_captures();
+end
+$$;
+
+-- Makes the code that the triggers of some tables lack; looks at no others, so that who alters a table does not pay for those
+-- of strangers. Returns how many functions it made.
+create or replace function pgq.make_captures(i_tables oid[])
+returns int4
+language plpgsql volatile
+set search_path = pg_catalog, pgq, pg_temp as $$
+declare
+    v_entry record;
+    v_changes int4 := 0;
+begin
+    for v_entry in
+        select distinct s.table_id, s.format, s.trigger_args
+        from pgq.capture_status as s
+        where s.table_id = any(i_tables) and s.generated <> 'yes'
+    loop
+        v_changes := v_changes + pgq.make_capture(v_entry.table_id, v_entry.format, v_entry.trigger_args);
+    end loop;
+    return v_changes;
 end
 $$;
 
@@ -95,6 +109,7 @@ begin
     return v_dropped;
 end
 $$;
+revoke execute on function pgq.make_captures(oid[]) from public;
 revoke execute on function pgq.make_capture(oid, text, text[]) from public;
 revoke execute on function pgq.keep_capture(regclass, text, text[], text) from public;
 revoke execute on function pgq.drop_captures() from public;

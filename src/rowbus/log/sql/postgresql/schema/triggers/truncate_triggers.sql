@@ -68,17 +68,34 @@ begin
 end
 $$;
 
--- Does so for all, or says why it could not: it needs the right to make triggers on the partitions.
-create or replace function pgq.try_follow_partitions()
+-- Does so for what some tables are partitions of, or for all (null), or says why it could not: it needs the right to make
+-- triggers on the partitions.
+create or replace function pgq.try_follow_ancestors(i_tables oid[])
 returns void
 language plpgsql volatile
 set search_path = pg_catalog, pgq, pg_temp as $$
 begin
-    perform follow_partitions();
+    if i_tables is null then
+        perform follow_partitions();
+    end if;
+    perform follow_partitions(a.relid)
+    from (
+        select distinct p.relid
+        from unnest(i_tables) as t (relid)
+        cross join lateral pg_partition_ancestors(t.relid) as p (relid)
+    ) as a;
 exception
     when others then
         raise warning 'partitions of captured tables have no trigger for TRUNCATE yet: %', sqlerrm;
 end
+$$;
+
+-- Does so for all.
+create or replace function pgq.try_follow_partitions()
+returns void
+language sql volatile
+set search_path = pg_catalog, pgq, pg_temp as $$
+    select pgq.try_follow_ancestors(null);
 $$;
 
 -- Makes the event of a TRUNCATE where events name the root, before or after it. Before the root's it only notes that the

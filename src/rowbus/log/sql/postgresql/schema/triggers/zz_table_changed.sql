@@ -10,13 +10,14 @@ set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
     v_rewritten oid[];
-    v_makes_code boolean;
+    v_stale oid[];
 begin
     v_rewritten := string_to_array(coalesce(current_setting('rowbus.rewritten', true), ''), ',');
     perform set_config('rowbus.rewritten', '', true) where v_rewritten <> '{}';
-    select bool_or(found.is_stale) into v_makes_code
+    select array_agg(found.table_id) filter (where found.is_stale) into v_stale
     from (
         select
+            s.table_id,
             (
                 s.table_id = coalesce(t.tgrelid, c.oid)
                 and s.generated = any(case when t.oid is null and not c.relispartition then '{stale}' else '{no,stale}' end::text[])
@@ -43,8 +44,10 @@ begin
         where t.oid is null or (t.tgtype & 1) = 1
         offset 0
     ) as found;
-    if v_makes_code and pg_try_advisory_xact_lock(hashtextextended('pgq.maint_capture', 0)) then
-        perform pgq.maint_capture();
+    if v_stale is not null and pg_try_advisory_xact_lock(hashtextextended('pgq.maint_capture', 0)) then
+        perform try_follow_ancestors(v_stale);
+        perform make_captures(v_stale);
+        perform replace_generated_event();
     end if;
 exception
     when others then

@@ -1,8 +1,8 @@
--- Say whose the tables named are, and whose what they run: superusers, the role itself, the owners of the database, of schema
--- public and of the queue `beside` and its schema, roles that a superuser or the database's owner has made it a member of
--- (not PostgreSQL's own, nor the log's, whose members may be strangers), and those named in rowbus.trusted_owners are trusted.
--- Locks nothing. Returns schema, name, kind (null: no such table), what it is, untrusted owners of it and of its schema,
--- whether policies apply, whether trusted roles alone can change it, and what of untrusted owners it runs, and whose that is.
+-- Say whose the tables named are, and whose what they run, their partitions, children and types of columns included. Trusted
+-- are superusers, the role itself, owners of the database, of schema public and of the queue `beside` and its schema, roles
+-- that a superuser or the database's owner made it a member of (not PostgreSQL's own, nor the log's, open to strangers), and
+-- those in rowbus.trusted_owners. Locks nothing. Returns schema, name, kind (null: no such table), what it is, untrusted owners
+-- of it and its schema, whether policies apply, whether only trusted roles can change it, what untrusted it runs, and whose.
 with recursive roles as materialized (
     select
         role.oid,
@@ -81,7 +81,6 @@ relations as (
         relation.relname,
         relation.relkind,
         relation.relowner,
-        relation.relacl,
         namespace.nspname,
         namespace.nspowner,
         namespace.nspacl
@@ -107,8 +106,12 @@ select
         where granted.privilege_type = 'CREATE' and granted.grantee <> all(trusted.roles)
         union all
         select
-        from pg_catalog.aclexplode(relations.relacl) as granted
-        where granted.privilege_type = 'TRIGGER' and granted.grantee <> all(trusted.roles)
+        from pg_catalog.pg_class as member
+        cross join lateral pg_catalog.aclexplode(member.relacl) as granted
+        where
+            member.oid = any(made_of.tables)
+            and granted.privilege_type = 'TRIGGER'
+            and granted.grantee <> all(trusted.roles)
     ) as is_firm,
     coalesce(foreigners.things, '{}') as things,
     coalesce(foreigners.owners, '{}') as owners
@@ -118,82 +121,183 @@ left join
     lateral pg_catalog.pg_identify_object('pg_catalog.pg_class'::regclass, relations.oid, 0) as relation
 on true
 cross join lateral (
+    with recursive whole as (
+        select
+            'pg_catalog.pg_class'::regclass::oid as catalogue,
+            relations.oid,
+            true as is_table
+        union distinct
+        select
+            next.catalogue,
+            next.oid,
+            next.is_table
+        from whole
+        cross join lateral (
+            select
+                'pg_catalog.pg_class'::regclass::oid as catalogue,
+                child.inhrelid as oid,
+                true as is_table
+            from pg_catalog.pg_inherits as child
+            where whole.is_table and whole.oid = child.inhparent
+            union all
+            select
+                needs.refclassid as catalogue,
+                needs.refobjid as oid,
+                false as is_table
+            from pg_catalog.pg_depend as needs
+            where
+                whole.catalogue = needs.classid
+                and whole.oid = needs.objid
+                and needs.refclassid = 'pg_catalog.pg_type'::regclass
+            union all
+            select
+                'pg_catalog.pg_class'::regclass::oid as catalogue,
+                composite.typrelid as oid,
+                false as is_table
+            from pg_catalog.pg_type as composite
+            where
+                whole.catalogue = 'pg_catalog.pg_type'::regclass
+                and whole.oid = composite.oid
+                and composite.typrelid <> 0
+        ) as next
+    )
+
+    -- arrays keep the planner's estimate small, above which it has the plan compiled, for seconds
     select
-        pg_catalog.array_agg(thing.type || ' ' || thing.identity order by thing.type, thing.identity)
-            as things,
-        pg_catalog.array_agg(used.owner::regrole::text order by thing.type, thing.identity) as owners
+        pg_catalog.array_agg(whole.oid) filter (where whole.is_table) as tables,
+        pg_catalog.array_agg(whole.oid) filter (where not whole.is_table) as types
+    from whole
+) as made_of
+cross join lateral (
+    select
+        pg_catalog.array_agg(used.oid)
+            filter (where used.catalogue = 'pg_catalog.pg_proc'::regclass) as functions,
+        pg_catalog.array_agg(used.oid)
+            filter (where used.catalogue = 'pg_catalog.pg_operator'::regclass) as operators,
+        pg_catalog.array_agg(used.oid)
+            filter (where used.catalogue = 'pg_catalog.pg_opclass'::regclass) as operator_classes,
+        pg_catalog.array_agg(used.oid)
+            filter (where used.catalogue = 'pg_catalog.pg_type'::regclass) as types,
+        pg_catalog.array_agg(used.oid)
+            filter (where used.catalogue = 'pg_catalog.pg_class'::regclass) as relations
     from (
-        select distinct
-            needs.refclassid,
-            needs.refobjid,
-            owned.owner
+        select
+            needs.refclassid as catalogue,
+            needs.refobjid as oid
         from (
             select
                 'pg_catalog.pg_trigger'::regclass as catalogue,
                 part.oid
             from pg_catalog.pg_trigger as part
-            where part.tgrelid = relations.oid and not part.tgisinternal
+            where part.tgrelid = any(made_of.tables) and not part.tgisinternal
             union all
             select
                 'pg_catalog.pg_attrdef'::regclass as catalogue,
                 part.oid
             from pg_catalog.pg_attrdef as part
-            where part.adrelid = relations.oid
+            where part.adrelid = any(made_of.tables)
             union all
             select
                 'pg_catalog.pg_constraint'::regclass as catalogue,
                 part.oid
             from pg_catalog.pg_constraint as part
-            where part.conrelid = relations.oid
+            where part.conrelid = any(made_of.tables)
+            union all
+            select
+                'pg_catalog.pg_constraint'::regclass as catalogue,
+                part.oid
+            from pg_catalog.pg_constraint as part
+            where part.contypid = any(made_of.types)
             union all
             select
                 'pg_catalog.pg_policy'::regclass as catalogue,
                 part.oid
             from pg_catalog.pg_policy as part
-            where part.polrelid = relations.oid
+            where part.polrelid = any(made_of.tables)
             union all
             select
                 'pg_catalog.pg_rewrite'::regclass as catalogue,
                 part.oid
             from pg_catalog.pg_rewrite as part
-            where part.ev_class = relations.oid
+            where part.ev_class = any(made_of.tables)
             union all
             select
                 'pg_catalog.pg_class'::regclass as catalogue,
                 part.indexrelid as oid
             from pg_catalog.pg_index as part
-            where part.indrelid = relations.oid
+            where part.indrelid = any(made_of.tables)
             union all
             select
                 'pg_catalog.pg_class'::regclass as catalogue,
-                relations.oid
+                part.oid
+            from pg_catalog.unnest(made_of.tables || made_of.types) as part (oid)
+            union all
+            select
+                'pg_catalog.pg_type'::regclass as catalogue,
+                part.oid
+            from pg_catalog.unnest(made_of.types) as part (oid)
             limit all -- planned apart from what it is joined with, which is quicker
         ) as parts
-        inner join pg_catalog.pg_depend as needs
-            on parts.catalogue = needs.classid and parts.oid = needs.objid
         cross join lateral (
             select
-                case needs.refclassid
-                    when 'pg_catalog.pg_proc'::regclass
-                        then (select it.proowner from pg_catalog.pg_proc as it where it.oid = needs.refobjid)
-                    when 'pg_catalog.pg_operator'::regclass
-                        then (
-                            select it.oprowner from pg_catalog.pg_operator as it
-                            where it.oid = needs.refobjid
-                        )
-                    when 'pg_catalog.pg_opclass'::regclass
-                        then (
-                            select it.opcowner from pg_catalog.pg_opclass as it
-                            where it.oid = needs.refobjid
-                        )
-                    when 'pg_catalog.pg_type'::regclass
-                        then (select it.typowner from pg_catalog.pg_type as it where it.oid = needs.refobjid)
-                    when 'pg_catalog.pg_class'::regclass
-                        then (select it.relowner from pg_catalog.pg_class as it where it.oid = needs.refobjid)
-                end as owner
-            order by 1 -- so that it is looked up once
-        ) as owned
-        where needs.refobjid <> relations.oid and owned.owner <> all(trusted.roles)
+                depend.refclassid,
+                depend.refobjid
+            from pg_catalog.pg_depend as depend
+            where
+                parts.catalogue = depend.classid
+                and parts.oid = depend.objid
+                and depend.refobjid <> relations.oid
+            order by depend.refobjid -- so that each is looked up by the index
+        ) as needs
+        union distinct
+        select
+            'pg_catalog.pg_class'::regclass as catalogue,
+            member.oid
+        from pg_catalog.unnest(made_of.tables) as member (oid)
+        where member.oid <> relations.oid
     ) as used
-    cross join lateral pg_catalog.pg_identify_object(used.refclassid, used.refobjid, 0) as thing
+) as needed
+cross join lateral (
+    select
+        pg_catalog.array_agg(thing.type || ' ' || thing.identity order by thing.type, thing.identity)
+            as things,
+        pg_catalog.array_agg(owned.owner::regrole::text order by thing.type, thing.identity) as owners
+    from (
+        select
+            'pg_catalog.pg_proc'::regclass as catalogue,
+            it.oid,
+            it.proowner as owner
+        from pg_catalog.pg_proc as it
+        where it.oid = any(needed.functions)
+        union all
+        select
+            'pg_catalog.pg_operator'::regclass as catalogue,
+            it.oid,
+            it.oprowner as owner
+        from pg_catalog.pg_operator as it
+        where it.oid = any(needed.operators)
+        union all
+        select
+            'pg_catalog.pg_opclass'::regclass as catalogue,
+            it.oid,
+            it.opcowner as owner
+        from pg_catalog.pg_opclass as it
+        where it.oid = any(needed.operator_classes)
+        union all
+        select
+            'pg_catalog.pg_type'::regclass as catalogue,
+            it.oid,
+            it.typowner as owner
+        from pg_catalog.pg_type as it
+        where it.oid = any(needed.types)
+        union all
+        select
+            'pg_catalog.pg_class'::regclass as catalogue,
+            it.oid,
+            it.relowner as owner
+        from pg_catalog.pg_class as it
+        where it.oid = any(needed.relations)
+    ) as owned
+    cross join lateral pg_catalog.pg_identify_object(owned.catalogue, owned.oid, 0) as thing
+    where owned.owner <> all(trusted.roles)
 ) as foreigners
