@@ -26,6 +26,24 @@ async def report(message: dict, context: rowbus.LongContext):
     await asyncio.Event().wait()
 """.replace("rowbus_lease", "__import__('datetime').timedelta(seconds=2)")
 
+STEP = """
+import asyncio
+import os
+from datetime import timedelta
+
+import rowbus
+
+sales = rowbus.Endpoint("Sales", settings=rowbus.EndpointSettings(long_lease=timedelta(seconds=2)))
+
+@sales.handler("Shop.Report", long=True)
+async def report(message: dict, context: rowbus.LongContext):
+    async with context.transaction(finish=True) as step:
+        await step.connection.execute("insert into effects values (%s)", [os.getpid()])
+        print("in a step", flush=True)
+        await asyncio.sleep(0 if os.environ.get("IS_SECOND") else 3600)
+    print("done", flush=True)
+"""
+
 
 def test_a_table_of_running_work_is_found_by_its_columns() -> None:
     created = source("transport/long_work/sql/postgresql/create.sql")
@@ -73,3 +91,25 @@ def test_running_work_is_listed_cancelled_and_taken_over_from_a_process_that_was
         "select subject, done from \"Rowbus.Operations\" where action = 'cancel running work' order by began"
     )
     assert done == [(found["message_id"], 1), ("none", 0)]
+
+
+def test_a_process_that_is_frozen_in_a_transaction_of_its_handler_keeps_nothing_and_commits_nothing(
+    rowbus: CommandLine, ask: Ask
+) -> None:
+    (rowbus.folder / "shop.py").write_text(STEP)
+    rowbus("schema", "install", "shop:sales")
+    ask("create table effects (process int)")
+    first = rowbus.start("run", "shop:sales")
+    rowbus("queue", "send", "Sales", "{}", "--type", "Shop.Report")
+    first.wait_for("in a step")
+    first.tell(signal.SIGSTOP)
+    second = rowbus.start("run", "shop:sales", IS_SECOND="1")
+    second.wait_for("done")
+    first.tell(signal.SIGCONT)
+    first.wait_for("another process has it")
+    for process in (first, second):
+        process.tell(signal.SIGTERM)
+        process.wait()
+
+    assert len(ask("select process from effects")) == 1
+    assert ask('select 1 from "Sales.Running"') == []
