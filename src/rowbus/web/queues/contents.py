@@ -1,7 +1,7 @@
 """What is in a queue, who sends to it, and who has which of its messages in hand.
 
-Invariant: bounded, whatever the queue holds: `ON_A_PAGE` messages are shown, `LOOKED_AT` are looked at for those in
-hand; only a table with a queue's columns and a trusted owner is read.
+Invariant: bounded, whatever the queue holds: `ON_A_PAGE` messages are shown; only a table with a queue's columns and a
+trusted owner is read.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from rowbus.messages.headers import Header
 from rowbus.messages.message import read_headers, short_type, time_sent
 from rowbus.transport.queues.catalog.looking import looking, refuse_strangers
 from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.in_hand import LOOKED_AT, in_hand
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.recoverability.table import error_queue_table
 from rowbus.web.subscriptions import look as subscriptions_of
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.message import PeekedMessage
+    from rowbus.transport.queues.in_hand import MessageInHand
 
 ON_A_PAGE: Final = 50
 MOST_READ: Final = 65_536  # characters of headers, and bytes of a body, in a list
-LOOKED_AT: Final = 1_000
 LONGEST_WAIT: Final = 10_000  # ms that a purge waits for messages in hand
 
 
@@ -78,15 +79,6 @@ class Process(NamedTuple):
 
     pid: int
     program: str | None
-    place: str | None
-    since: datetime | None
-
-
-class MessageInHand(NamedTuple):
-    """A message in hand: its type, which names its handler, and who has had it since when."""
-
-    type: str
-    pid: int
     place: str | None
     since: datetime | None
 
@@ -177,18 +169,6 @@ def by_type(held: Iterable[MessageInHand]) -> list[TypeInHand]:
     ]
 
 
-def in_hand(address: QueueAddress) -> Statement[list[MessageInHand]]:
-    """Find which messages are in hand, and whose; the one for longest first. Locks nothing."""
-    query = load(
-        "web/sql/postgresql/in_hand.sql",
-        identifiers={"schema": address.schema, "queue": address.table},
-        failing=f"Failed to look into {address}",
-        queue=str(address),
-        prepare=False,
-    )
-    return Statement(query, {"looked_at": LOOKED_AT, "most": LOOKED_AT}, _held)
-
-
 def processes(address: QueueAddress) -> Statement[list[Process]]:
     """Find the processes that receive from a queue. Locks nothing."""
     query = load(
@@ -197,10 +177,6 @@ def processes(address: QueueAddress) -> Statement[list[Process]]:
         prepare=False,
     )
     return Statement(query, {"lock_name": receiver_lock(str(address)), "most": LOOKED_AT}, _processes)
-
-
-def _held(rows: Rows, _count: int) -> list[MessageInHand]:
-    return [MessageInHand(short_type(read_headers(headers)), *whose) for headers, *whose in rows]
 
 
 def _processes(rows: Rows, _count: int) -> list[Process]:
