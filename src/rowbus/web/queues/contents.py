@@ -7,24 +7,29 @@ trusted owner is read.
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.locks import receiver_lock
 from rowbus.database.statements import Statement, load
-from rowbus.errors import InvalidAddressError, QueueNotFoundError
+from rowbus.errors import InvalidAddressError, QueueNotFoundError, StorageError
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_headers, short_type, time_sent
-from rowbus.transport.queues.catalog.looking import looking, refuse_strangers
+from rowbus.transport.long_work.table import RUNNING, long_work_table
+from rowbus.transport.pauses.table import pauses_address
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking, refuse_strangers
+from rowbus.transport.queues.catalog.looking import look as look_into
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.in_hand import LOOKED_AT, in_hand
 from rowbus.transport.queues.table import queue_table
+from rowbus.transport.receiving.handler_watch import cancel_in_hand
 from rowbus.transport.recoverability.table import error_queue_table
 from rowbus.web.subscriptions import look as subscriptions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from rowbus.database.sessions import Session
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.message import PeekedMessage
+    from rowbus.transport.long_work.table import Cancelling, WorkStatus
     from rowbus.transport.queues.in_hand import MessageInHand
 
 ON_A_PAGE: Final = 50
@@ -95,6 +101,7 @@ class Work(NamedTuple):
 
     processes: list[Process]
     in_hand: list[TypeInHand]
+    running: list[WorkStatus]
     tables: list[QueueAddress]
 
 
@@ -158,7 +165,29 @@ def work_of(session: Session, addresses: Addresses, address: QueueAddress) -> Wo
         held = session.run(in_hand(address))
     asked = catalog_of(addresses).find_satellites(address)
     tables = [] if asked is None else [one for one in session.run(asked) if one != address]
-    return Work(session.run(processes(address)), by_type(held), tables)
+    return Work(session.run(processes(address)), by_type(held), _running(session, address, tables), tables)
+
+
+def _running(session: Session, address: QueueAddress, tables: Sequence[QueueAddress]) -> list[WorkStatus]:
+    """Return the messages whose handlers take long; none where their table is not to be read."""
+    table = address.satellite(RUNNING)
+    with suppress(NotLookedAtError, StorageError):
+        return look_into(session, table, long_work_table(table).list()) if table in tables else []
+    return []
+
+
+def cancel(session: Session, addresses: Addresses, text: str, message_id: str, cancelling: Cancelling) -> int:
+    """Ask for the end of the handler of a message, and say how many have it; to be run in a transaction."""
+    address = find_queue(session, addresses, text)
+    table, asked = address.satellite(RUNNING), catalog_of(addresses).find_satellites(address)
+    count = 0
+    if asked is not None and table in session.run(asked):
+        refuse_strangers(session, table)
+        count = session.run(long_work_table(table).cancel(message_id, cancelling))
+    if any(one.message_id == message_id for one in session.run(in_hand(address))):
+        cancel_in_hand(session, pauses_address(addresses), message_id, cancelling)
+        count += 1
+    return count
 
 
 def by_type(held: Iterable[MessageInHand]) -> list[TypeInHand]:
