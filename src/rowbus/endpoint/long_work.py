@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
     from typing import Any, TypeVar
 
-    from rowbus.database.sessions import Database, ReceiveSession, SessionPool
+    from rowbus.database.sessions import AsyncSession, Database, ReceiveSession, SessionPool
     from rowbus.database.statements import Statement
     from rowbus.endpoint.parts import Parts
     from rowbus.endpoint.pipeline import Pipeline
@@ -102,6 +102,7 @@ class LongWork(Service):
         self._idle: list[ReceiveSession] = []
         self._free = asyncio.Semaphore(SESSIONS)
         self._loop = asyncio.get_running_loop()
+        self._renewal = 0.0  # when it is time for it
         self._handle: OnMessage
         self._on_error: OnError
 
@@ -128,21 +129,25 @@ class LongWork(Service):
     # --- what this process holds
 
     async def work(self) -> None:
-        """Renew the leases, take what nobody holds, and sleep until there may be more."""
+        """Renew the leases if it is time, take what nobody holds, and sleep until there may be more."""
         self._woken.clear()
-        held = list(self._in_hand.values())
         async with self._pool.session() as session:
-            if held:
-                self._note(
-                    held, await session.run(self._table.renew([one.work for one in held], self._lease))
-                )
+            if self._loop.time() >= self._renewal:
+                await self._renew(session)
             room = 0 if self._is_draining else self._parts.settings.long_concurrency - len(self._in_hand)
             if room > 0:
                 for work in await session.run(self._table.take(room, self._process, self._lease)):
                     self._take(work)
         self._outages.succeeded()
         if not self._stopping.is_set():
-            await pause(self._woken, min(PERIOD, self._lease.total_seconds() / 5))
+            await pause(self._woken, max(self._renewal - self._loop.time(), 0))
+
+    async def _renew(self, session: AsyncSession) -> None:
+        """Renew the leases of all that is in hand, which may be news to those who hold it."""
+        held = list(self._in_hand.values())
+        if held:
+            self._note(held, await session.run(self._table.renew([one.work for one in held], self._lease)))
+        self._renewal = self._loop.time() + min(PERIOD, self._lease.total_seconds() / 5)
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Take no more, wait for handlers, and hand back what is not done after `timeout` seconds."""
