@@ -178,6 +178,7 @@ MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "functions": handlers.functions,
     "statement": statement,
     "failures": handlers.failures,
+    "long_handlers": handlers.long_handlers,
     "idle": idle,
     "latency": latency,
 }

@@ -1,4 +1,4 @@
-"""Handlers: those that are plain functions, and those that fail.
+"""Handlers: those that are plain functions, those that fail, and those that take long.
 
 Invariant: all sides receive the same messages, one a transaction, through endpoints that differ in nothing but the
 handler and what becomes of a failure.
@@ -25,6 +25,8 @@ FAILURES = {
     "delayed retry": rowbus.Recoverability(immediate=0, delayed=1, increase=timedelta(hours=1)),
     "error copy": rowbus.Recoverability(immediate=0, delayed=0),
 }
+LEAST_LONG = 500.0
+"""Messages a second that move to the table of running work, are claimed, and are ended."""
 Handler = Callable[..., Any]
 
 
@@ -79,6 +81,15 @@ def failures(bench: Bench) -> list[Result]:
     return [Result(f"{title}: {name}", ratio(runs[name], runs[send.name]), 0.8) for name in FAILURES]
 
 
+def long_handlers(bench: Bench) -> list[Result]:
+    """(a6) Messages of handlers that take long: moved, claimed and ended, by one process."""
+    side = _side(bench.dsn, "long=True", bench.messages(4_000), _asynchronous, is_long=True)
+    runs = bench.meter.alternate([side], bench.rounds)
+    title = "(a6) handlers that take long, a second"
+    show(title, runs)
+    return [Result(title, statistics.median(run.rate for run in runs[side.name]), LEAST_LONG)]
+
+
 def _side(
     dsn: str,
     name: str,
@@ -87,6 +98,7 @@ def _side(
     *,
     batch_size: int = 1,
     recoverability: rowbus.Recoverability | None = None,
+    is_long: bool = False,
 ) -> Side:
     def prepare() -> None:
         delayed_sides.empty_delayed(dsn)
@@ -94,9 +106,9 @@ def _side(
 
     async def serve() -> int:
         countdown = Countdown(messages)
-        settings = rowbus.EndpointSettings(concurrency=1, batch_size=batch_size)
+        settings = rowbus.EndpointSettings(concurrency=2 if is_long else 1, batch_size=batch_size)
         endpoint = rowbus.Endpoint("bench", database=dsn, settings=settings, recoverability=recoverability)
-        endpoint.handler(handler(countdown))
+        endpoint.handler(long=is_long)(handler(countdown))
         async with endpoint:
             await countdown.wait()
         return messages

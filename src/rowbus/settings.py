@@ -162,8 +162,8 @@ class EndpointSettings:
     long_concurrency: int = 100
     """How many handlers that take long (`handler(long=True)`) a process runs at a time. Defaults to 100."""
 
-    long_lease: timedelta = timedelta(seconds=15)
-    """After how long who died, hangs or is cut off has lost the messages of such handlers. Defaults to 15 s."""
+    long_lease: timedelta = timedelta(seconds=12)
+    """After how long who died, hangs or is cut off has lost the messages of such handlers. Defaults to 12 s."""
 
     deduplicate_for: timedelta | None = None
     """How long the ids of processed messages are remembered, so that a message that comes again is consumed without its

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from tests.chaos.history import ORDERED, POISONS, STAGES, TIMED, Effect, History, Outage, Outcome, Send
 
+TAKE_OVER = "that of a lost process"
 Place = tuple[str, int]
 """An effect that was or should have been: its stage and its number."""
 
@@ -85,7 +86,10 @@ def check(history: History) -> Verdict:
     counts = Counter((effect.stage, effect.number) for effect in history.effects)
     stages = {stage for stage, _ in counts} & TIMED
     measure = _wait if history.is_strict else _gap
-    gap, slowest = max(((measure(history, stage), stage) for stage in stages), default=(0.0, ""))
+    gaps = [(measure(history, stage), stage) for stage in stages] + [
+        (wait, TAKE_OVER) for wait in history.waits
+    ]
+    gap, slowest = max(gaps, default=(0.0, ""))
     positions = set(history.unconfirmed)
     return Verdict(
         sent=sum(send.outcome is Outcome.COMMITTED for send in history.sends),

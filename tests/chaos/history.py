@@ -31,6 +31,7 @@ STAGES: Final = {
     "deed": ("deed", "follow-up of the deed"),
     "deed event": ("event of a deed",),
     "aside": ("aside", "arrival"),
+    "long": ("first page", "second page", "last page", "report"),
     "poison": (),
     "poison event": (),
 }
@@ -41,7 +42,9 @@ apart."""
 POISONS: Final = frozenset({"poison", "poison event"})
 CONCERNED: Final = frozenset({"deed", "follow-up of the deed", "event of a deed", "aside", "arrival"})
 """Stages of what a fault sends itself: it may have to wait for the fault's end."""
-UNTIMED: Final = CONCERNED | {"retried", "follow-up of the retried", "completion", "event in Spark"}
+LONG: Final = frozenset({"first page", "second page", "last page", "report"})
+"""Stages of a handler that takes long. Its fault measures how soon another has what a lost one had."""
+UNTIMED: Final = CONCERNED | LONG | {"retried", "follow-up of the retried", "completion", "event in Spark"}
 """Stages of which nobody notes when their work could begin: a delay after a failed attempt, which leaves no trace; the
 end of a saga, which is noted with the last of its steps. Nobody stands by for a Spark driver: how soon its work goes on
 is how soon Spark starts."""
@@ -116,6 +119,8 @@ class History:
     """Programs that ended though nothing ended them."""
     unconfirmed: tuple[int, ...] = ()
     """Positions of effects that were there while the standby was away that has to confirm each commit."""
+    waits: tuple[float, ...] = ()
+    """How many seconds it took each time until others had what a lost process had in hand."""
 
     def part(self, fault: str) -> History:
         """Give what concerns one fault, where several strike the same system: without what the others sent."""

@@ -22,6 +22,7 @@ PATIENCE = 400.0
 TRANSPORT = "rowbus/transport"
 SESSION = "rowbus/database/postgresql/receive_session.py"
 SCOPE = "rowbus/running/scope.py"
+HOLD = f"{TRANSPORT}/long_work/sql/postgresql/hold.sql"
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +326,24 @@ MUTANTS = (
             ),
         ),
         rounds=1,
+    ),
+    Mutant(
+        "a late one is not told, and what it commits for its message is not refused",
+        "long-freeze",
+        "handlers found what another had left",
+        (
+            Edit(HOLD, " and held.epoch = :'epoch'::int", ""),
+            Edit(
+                "rowbus/endpoint/long_work.py", "hand.work.id not in still and not hand.is_finished", "False"
+            ),
+        ),
+    ),
+    Mutant(
+        "a process that is frozen in a transaction keeps its message",
+        "long-freeze",
+        "stood still",
+        (Edit(HOLD, " * 1000)", " * 0)"),),
+        rounds=4,
     ),
 )
 

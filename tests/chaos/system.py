@@ -80,6 +80,7 @@ class System:
         self.producers: list[Producer] = []
         self.post = Post(self)
         self.unconfirmed: set[int] = set()
+        self.waits: list[float] = []
         self._spared: dict[str, list[int]] = {}
         self._last: float | None = None
 
@@ -90,7 +91,7 @@ class System:
         with self.connect() as connection:
             connection.execute(SCHEMA)
         for command in (
-            rowbus("queue", "create", "Work", "Follow", "error"),
+            rowbus("queue", "create", "Work", "Follow", "Long", "error"),
             rowbus("delayed", "create", "Later"),
             rowbus("log", "create", "chaos", "--install"),
         ):
@@ -250,6 +251,7 @@ class System:
             ticks,
             ended=tuple(self._ended()),
             unconfirmed=tuple(sorted(self.unconfirmed)),
+            waits=tuple(self.waits),
         )
 
     def _ended(self) -> Iterator[str]:

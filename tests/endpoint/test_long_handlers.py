@@ -345,6 +345,33 @@ async def test_duplicates_are_found_and_a_message_in_the_error_queue_may_come_ag
     assert calls == ["1", "1"]
 
 
+async def test_a_copy_that_comes_while_the_first_is_still_handled_is_a_duplicate(
+    endpoints: Endpoints,
+) -> None:
+    sales = endpoints.make("Sales", deduplicate_for=timedelta(hours=1))
+    calls, may_end = list[str](), asyncio.Event()
+
+    @sales.handler("Shop.Messages.PlaceOrder", long=True)
+    async def place(message: PlaceOrder) -> None:
+        calls.append(message.order_id)
+        await may_end.wait()
+
+    async def is_queue_empty() -> bool:
+        return await endpoints.backend.count("Sales") == 0
+
+    async with sales:
+        try:
+            for order_id in ("first", "copy"):
+                await sales.send("Sales", PlaceOrder(order_id), headers={Header.MESSAGE_ID: "the same"})
+                await eventually(lambda: bool(calls))
+            await eventually(is_queue_empty)
+            assert await count(endpoints, RUNNING) == 1
+        finally:
+            may_end.set()  # or the endpoint's stop waits for it
+        await emptied(endpoints)
+    assert calls == ["first"]
+
+
 @pytest.mark.parametrize("options", [{"long_concurrency": 0}, {"long_lease": timedelta(milliseconds=1)}])
 def test_settings_that_cannot_work_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(rowbus.ConfigurationError, match="it must be at least"):

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import psycopg
@@ -29,6 +30,7 @@ from rowbus.log.ticker.service import TickerService
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import PostgresAddresses
 from rowbus.messages.identity import Identity
+from rowbus.messages.message import MessageRow
 from rowbus.platform.checks import CheckService
 from rowbus.platform.heartbeats import Heartbeats
 from rowbus.platform.outbox import Metrics
@@ -46,11 +48,13 @@ from rowbus.transport.delayed.moves import Fallback
 from rowbus.transport.delayed_store.poller import DelayedStorePoller
 from rowbus.transport.limits.table import LimitSweeper, limit_table
 from rowbus.transport.long_work.table import long_work_table
+from rowbus.transport.pauses.table import pauses_address
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_queue, create_table
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import Callbacks
 from rowbus.transport.receiving.dispatcher import Dispatcher
+from rowbus.transport.receiving.handler_watch import HandlerWatch
 from rowbus.transport.receiving.preparation import ExpiredPurger
 from rowbus.transport.receiving.receiver import Receiver
 from rowbus.transport.recurring.schedule import Interval
@@ -210,6 +214,20 @@ async def limits(place: Place) -> service.Service:
     return LimitSweeper(await place.pool(), limit_table(LIMITS), place.alarm, interval=SHORT.total_seconds())
 
 
+class BusySlot:
+    """A slot whose handler runs all the time."""
+
+    called = MessageRow("1", None, "{}", b"", 1)
+
+
+async def handler_watch(place: Place) -> service.Service:
+    receiver: Any = SimpleNamespace(address=SALES, at_work={0: BusySlot()})
+    pool, pauses = await place.pool(), pauses_address(PostgresAddresses())
+    return HandlerWatch(
+        "Sales", lambda: [receiver], lambda _: [], pool=pool, pauses=pauses, alarm=place.alarm
+    )
+
+
 async def answers(place: Place) -> service.Service:
     return AnswerReceiver(place.database, ANSWERS, PendingRequests((), await place.pool()), place.alarm)
 
@@ -247,6 +265,7 @@ SERVICES: dict[str, tuple[Make, str]] = {
     "ClaimKeeper": (claims, 'Could not forget old claimed values of "public"."ClaimedValues"'),
     "RecurringService": (recurring, 'Could not send recurring messages of "public"."Sales.Recurring"'),
     "LimitSweeper": (limits, 'Could not forget idle keys of "public"."Sales.Limits"'),
+    "HandlerWatch": (handler_watch, "Could not look for cancelled messages of Sales"),
     "LongWork": (long_work, 'Could not look after running work of "public"."Sales.Running"'),
     "AnswerReceiver": (answers, f"Failed to receive answers from {ANSWERS}"),
     "Sweeper": (sweeper, "Could not remove the queues of askers that are gone"),

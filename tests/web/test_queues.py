@@ -11,6 +11,7 @@ import psycopg
 import rowbus
 from rowbus.messages.headers import Header
 from rowbus.web.settings import WebSettings
+from tests.conformance.transport import eventually
 from tests.fixtures.command_line import Ask
 from tests.web.conftest import browser, confirm
 from tests.web.failures import ErrorQueue, text_of
@@ -22,6 +23,12 @@ NAME = {"name": str(SALES)}
 @rowbus.command("Shop.Place")
 @dataclass
 class Place:
+    pass
+
+
+@rowbus.command("Shop.Report")
+@dataclass
+class Report:
     pass
 
 
@@ -89,7 +96,47 @@ async def test_an_endpoint_shows_what_it_has_in_hand_since_when_and_where(databa
         other = (await client.get("/endpoint", params={"name": str(BILLING)})).text
 
     hands = text_of(shown.partition('id="hands"')[2].partition("</section>")[0])
-    assert re.search(r"Shop\.Place 1 \d{4}-.* the server&#39;s machine, session \d+", hands)
+    assert re.search(r"Shop\.Place 1 \d{4}-.* the server&#39;s machine, session \d+ End the first", hands)
     assert "rowbus Sales" in shown
     assert "Sales.Delayed" in shown
     assert "Nobody receives" in other
+
+
+async def test_the_handlers_of_an_endpoint_are_ended_and_the_progress_of_a_long_one_is_shown(
+    database: str, ask: Ask
+) -> None:
+    begun: asyncio.Queue[str] = asyncio.Queue()
+    no_retries = rowbus.Recoverability(immediate=0, delayed=0)
+    sales = rowbus.Endpoint("Sales", database=database, recoverability=no_retries)
+    ids = ["the ordinary", "the long"]
+    count = "select headers::json ->> 'NServiceBus.ExceptionInfo.Message' from error"
+
+    @sales.handler
+    async def wait(_message: Place) -> None:
+        await begun.put("ordinary")
+        await asyncio.Event().wait()
+
+    @sales.handler(long=True)
+    async def report(_message: Report, context: rowbus.LongContext) -> None:
+        await context.progress(0.4, "page 12 of 30")
+        await begun.put("long")
+        await asyncio.Event().wait()
+
+    async with sales, browser(database, WebSettings(period=0.05)) as client:
+        for message, message_id in zip((Place(), Report()), ids, strict=True):
+            await sales.send("Sales", message, headers={Header.MESSAGE_ID: message_id})
+            await begun.get()
+        shown = text_of((await client.get("/endpoint", params=NAME)).text)
+        answers = [
+            (await confirm(client, "/endpoint/cancel", NAME | {"message": message_id})).text
+            for message_id in [*ids, "nobody"]
+        ]
+        await eventually(lambda: len(ask(count)) == 2)
+
+    assert re.search(r"the long Shop\.Report \S+ \d{4}-.* 0 40 % page 12 of 30 End it", shown)
+    assert [("ends within two seconds" in text, "No handler runs" in text) for text in answers] == [
+        (True, False),
+        (True, False),
+        (False, True),
+    ]
+    assert [text.endswith(": on the web page") for (text,) in ask(count)] == [True, True]

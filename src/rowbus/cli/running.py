@@ -1,4 +1,4 @@
-"""`rowbus running`: the handlers that take long, how far each is, and an end to one of them.
+"""`rowbus running`: the messages whose handlers run, how far those are that take long, and an end to one of them.
 
 Invariant: a handler is ended by the process that runs it; here that is only asked for.
 """
@@ -6,7 +6,7 @@ Invariant: a handler is ended by the process that runs it; here that is only ask
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -21,20 +21,27 @@ from rowbus.transport.long_work.table import (
     long_work_table,
 )
 from rowbus.transport.operations.trail import person_here
-from rowbus.transport.queues.catalog.finding import find_tables
+from rowbus.transport.pauses.table import pauses_address
+from rowbus.transport.queues.catalog.finding import find_queues, find_tables
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import duration
+from rowbus.transport.queues.in_hand import in_hand
+from rowbus.transport.receiving.handler_watch import cancel_in_hand
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
+    from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
+    from rowbus.transport.queues.in_hand import MessageInHand
+
+T = TypeVar("T")
 
 HEAD = ("endpoint", "message", "type", "process", "since#", "failures#", "progress", "cancelled by")
 
 app = typer.Typer(
-    help="List the handlers that take long and run now, and end one of them.",
+    help="List the messages in hand, and end the handler of one of them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -53,25 +60,22 @@ def list_(
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """List handlers that take long: which process runs each, since when, how far it is. Exit code 1: there are none.
+    """List the messages in hand: who has each, since when, how far one is that takes long. Exit code 1: there are none.
 
-    Without a process: it waits for one.
+    Without a process: it waits for one. Of each queue the oldest 1,000 messages are looked at.
     """
     addresses, found = addresses_in(database, schema), list[WorkStatus]()
     with open_database(database).session() as session:
         for table in _tables(session, addresses, endpoint):
-            try:
-                rows = look(session, table, long_work_table(table).list())
-            except NotLookedAtError as error:
-                complain(f"{table} is not looked at: {error.reason}")
-                continue
-            found += rows
+            found += _looked(session, table, long_work_table(table).list())
+        for queue in _queues(session, addresses, endpoint):
+            found += [_status(queue, one) for one in _looked(session, queue, in_hand(queue))]
     if as_json:
         show_json([row._asdict() for row in found])
     elif found:
         show_table(HEAD, [_cells(row) for row in found])
     if not found:
-        complain("no handler that takes long is running")
+        complain("no handler is running")
         raise typer.Exit(1)
 
 
@@ -87,9 +91,9 @@ def cancel(
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """End a handler that takes long, within two seconds: its message moves to the error queue with who and why.
+    """End the handler of a message, within two seconds: its message moves to the error queue with who and why.
 
-    A `def` handler ends when it uses its context next. Exit code 1: there is none of this id.
+    What it did in the database is undone. A `def` that goes on is left to itself. Exit code 1: none runs for this id.
     """
     addresses, cancelled = addresses_in(database, schema), 0
     with open_database(database).session() as session:
@@ -99,8 +103,13 @@ def cancel(
                 count = session.run(long_work_table(table).cancel(message_id, cancelling))
                 note(count)
             cancelled += count
+        for queue in _queues(session, addresses, endpoint):
+            if any(one.message_id == message_id for one in _looked(session, queue, in_hand(queue))):
+                with noting(session, addresses, "cancel running work", queue, message_id):
+                    cancel_in_hand(session, pauses_address(addresses), message_id, cancelling)
+                cancelled += 1
     if not cancelled:
-        complain(f"no handler that takes long is running for message {message_id}")
+        complain(f"no handler is running for message {message_id}")
         raise typer.Exit(1)
     say(f"Cancelled the work of message {message_id}.")
 
@@ -114,6 +123,28 @@ def _tables(session: Session, addresses: Addresses, endpoint: str | None) -> lis
     for table, reason in found.left_out.items():
         complain(f"{table} is not looked at: {reason}")
     return found.tables
+
+
+def _queues(session: Session, addresses: Addresses, endpoint: str | None) -> list[QueueAddress]:
+    """Return an endpoint's queue, or all that this role may read."""
+    if endpoint is not None:
+        return [addresses.for_endpoint(endpoint)]
+    shapes = find_queues(session, catalog_of(addresses))
+    return [shape.address for shape in shapes if shape.is_queue and shape.readable]
+
+
+def _looked(session: Session, table: QueueAddress, statement: Statement[list[T]]) -> list[T]:
+    """Look into a table; one that is not looked at is told of, and has nothing."""
+    try:
+        return look(session, table, statement)
+    except NotLookedAtError as error:
+        complain(f"{table} is not looked at: {error.reason}")
+        return []
+
+
+def _status(queue: QueueAddress, one: MessageInHand) -> WorkStatus:
+    process = f"{one.place or '?'}, session {one.pid}"
+    return WorkStatus(queue.table, one.message_id, one.type, process, one.since, 0, None, None, None)
 
 
 def _cells(row: WorkStatus) -> tuple[object, ...]:

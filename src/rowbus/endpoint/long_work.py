@@ -21,12 +21,11 @@ from rowbus.errors import (
     LeaseLostError,
     RowbusError,
     StorageError,
-    WorkCancelledError,
 )
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 from rowbus.messages.message import MessageRow
 from rowbus.running.critical import ReportedBreaker
-from rowbus.running.scope import Scope, current_scope, out_of_scope
+from rowbus.running.scope import Scope, current_scope, out_of_scope, urgency
 from rowbus.running.service import Service
 from rowbus.running.waiting import finish, pause
 from rowbus.transport.long_work.table import Work, long_work_table
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
     from typing import Any, TypeVar
 
-    from rowbus.database.sessions import Database, ReceiveSession, SessionPool
+    from rowbus.database.sessions import AsyncSession, Database, ReceiveSession, SessionPool
     from rowbus.database.statements import Statement
     from rowbus.endpoint.parts import Parts
     from rowbus.endpoint.pipeline import Pipeline
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.endpoint")
 
 SESSIONS: Final = 10  # connections, at most, for the transactions of handlers that take long
+LOST: Final = "The work of message %s is over, or another process has it: its last step here is undone"
 PERIOD: Final = 1.0  # seconds between two looks: for leases to renew, for work to take or to cancel
 
 
@@ -62,6 +62,7 @@ class InHand:
     def __init__(self, work: Work) -> None:
         self.work = work
         self.is_lost = self.is_finished = self.is_judged = False
+        self.cancels = 0
         self.cancelling: Cancelling | None = None
         self.task: asyncio.Task[None] | None = None
 
@@ -101,6 +102,7 @@ class LongWork(Service):
         self._idle: list[ReceiveSession] = []
         self._free = asyncio.Semaphore(SESSIONS)
         self._loop = asyncio.get_running_loop()
+        self._renewal = 0.0  # when it is time for it
         self._handle: OnMessage
         self._on_error: OnError
 
@@ -127,21 +129,25 @@ class LongWork(Service):
     # --- what this process holds
 
     async def work(self) -> None:
-        """Renew the leases, take what nobody holds, and sleep until there may be more."""
+        """Renew the leases if it is time, take what nobody holds, and sleep until there may be more."""
         self._woken.clear()
-        held = list(self._in_hand.values())
         async with self._pool.session() as session:
-            if held:
-                self._note(
-                    held, await session.run(self._table.renew([one.work for one in held], self._lease))
-                )
+            if self._loop.time() >= self._renewal:
+                await self._renew(session)
             room = 0 if self._is_draining else self._parts.settings.long_concurrency - len(self._in_hand)
             if room > 0:
                 for work in await session.run(self._table.take(room, self._process, self._lease)):
                     self._take(work)
         self._outages.succeeded()
         if not self._stopping.is_set():
-            await pause(self._woken, min(PERIOD, self._lease.total_seconds() / 5))
+            await pause(self._woken, max(self._renewal - self._loop.time(), 0))
+
+    async def _renew(self, session: AsyncSession) -> None:
+        """Renew the leases of all that is in hand, which may be news to those who hold it."""
+        held = list(self._in_hand.values())
+        if held:
+            self._note(held, await session.run(self._table.renew([one.work for one in held], self._lease)))
+        self._renewal = self._loop.time() + min(PERIOD, self._lease.total_seconds() / 5)
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Take no more, wait for handlers, and hand back what is not done after `timeout` seconds."""
@@ -170,22 +176,25 @@ class LongWork(Service):
         """Cancel what another process has taken, and what somebody cancels."""
         for hand in held:
             hand.is_lost = hand.is_lost or (hand.work.id not in still and not hand.is_finished)
-            asked = still.get(hand.work.id)
-            is_news = asked is not None and hand.cancelling is None
-            hand.cancelling = hand.cancelling or asked
-            if (hand.is_lost or is_news) and hand.task is not None:
-                hand.task.cancel()
+            hand.cancelling = hand.cancelling or still.get(hand.work.id)
+            is_to_end = hand.is_lost or (hand.cancelling is not None and not hand.is_judged)
+            if is_to_end and hand.task is not None and not hand.is_finished:
+                hand.cancels += 1
+                hand.task.cancel(urgency(hand.cancels))
 
     async def _run_one(self, hand: InHand) -> None:
         try:
             await self._attempt_until_done(hand)
         except asyncio.CancelledError:
-            if not hand.is_finished:
+            if not hand.is_finished and not hand.is_lost:
                 await self._pool_run(self._table.release([hand.work]))
             raise
         except BaseException as error:  # noqa: BLE001 - its lease ends, and another process takes it
-            self._parts.on_critical_error(f"Could not run the work of message {hand.work.id}", error)
+            if not hand.is_lost:
+                self._parts.on_critical_error(f"Could not run the work of message {hand.work.id}", error)
         finally:
+            if hand.is_lost:
+                logger.warning(LOST, hand.work.id)
             self._in_hand.pop(hand.work.id, None)
             self._woken.set()
 
@@ -197,16 +206,10 @@ class LongWork(Service):
                 delivery = self._delivery(hand, {})
                 error = await self._call(hand, delivery)
                 items = delivery.items
-            if hand.is_lost:
-                lost = (
-                    "The work of message %s is over, or another process has it: its last step here is undone"
-                )
-                logger.warning(lost, hand.work.id)
-                return
-            if hand.is_finished or error is None:
+            if hand.is_lost or hand.is_finished or error is None:
                 return
             if hand.cancelling is not None:
-                error, hand.is_judged = _cancelled(hand.cancelling), True
+                error, hand.is_judged = hand.cancelling.error(), True
             if await self._surely(hand, partial(self._recover, hand, error, items)):
                 return
             error = None
@@ -290,7 +293,7 @@ class LongWork(Service):
     async def _holding(self, hand: InHand) -> AsyncGenerator[ReceiveSession]:
         """Begin a transaction that holds the message's row; roll it back unless it was committed."""
         if hand.cancelling is not None and not hand.is_judged:
-            raise _cancelled(hand.cancelling)
+            raise hand.cancelling.error()
         if hand.is_lost or hand.is_finished:
             raise _lost(hand)
         async with self._free:
@@ -336,7 +339,7 @@ class LongWork(Service):
 
     async def _note_progress(self, hand: InHand, fraction: float, note: str) -> None:
         if hand.cancelling is not None:
-            raise _cancelled(hand.cancelling)
+            raise hand.cancelling.error()
         if not await self._pool_run(self._table.progress(hand.work, fraction, note)):
             hand.is_lost = True
             raise _lost(hand)
@@ -370,10 +373,6 @@ def _lost(hand: InHand) -> LeaseLostError:
         queue=hand.work.queue,
         claim=hand.work.epoch,
     )
-
-
-def _cancelled(cancelling: Cancelling) -> WorkCancelledError:
-    return WorkCancelledError(f"Cancelled by {cancelling.by}: {cancelling.why}")
 
 
 def _lost_process(work: Work) -> HandlingInterruptedError:

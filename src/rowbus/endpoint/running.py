@@ -48,6 +48,7 @@ from rowbus.transport.queues.lookout import lookout_of
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import Callbacks
 from rowbus.transport.receiving.dispatcher import Dispatcher
+from rowbus.transport.receiving.handler_watch import HandlerWatch
 from rowbus.transport.receiving.interrupted_messages import Seclusion
 from rowbus.transport.receiving.preparation import ExpiredPurger
 from rowbus.transport.receiving.receiver import Receiver
@@ -111,7 +112,6 @@ class RunningEndpoint:
             dispatcher=self.dispatcher,
             database=database,
         )
-        self._background = self._make_background(parts)
         self._pipeline = Pipeline(parts.handlers, self.sender)
         self._observation = Observation(parts.name)
         self._watch = LoopWatch(["/rowbus/endpoint/pipeline.py", "/rowbus/endpoint/dependencies.py"], logger)
@@ -121,6 +121,7 @@ class RunningEndpoint:
         self._seclusion, self._gate = Seclusion(), make_gate(parts)
         self._receivers = [self._make_receiver(address) for address in parts.queues]
         self._ordered, self._turns = self._make_lanes(parts)
+        self._background = self._make_background(parts)
 
     def _make_lanes(self, parts: Parts) -> tuple[OrderedLanes | None, SharedTurns | None]:
         lanes, addresses = parts.lanes, parts.lane_addresses
@@ -274,8 +275,7 @@ class RunningEndpoint:
 
     def _failures(self, delivery: Delivery) -> int:
         """Return how often a message has failed since it came into its queue."""
-        ordered = () if self._ordered is None else self._ordered.receivers.values()
-        receivers = (*self._receivers, *ordered)
+        receivers = self._all_receivers()
         receiver = next((one for one in receivers if one.address == delivery.receive_address), None)
         return 0 if receiver is None else receiver.book.failures(delivery.id)
 
@@ -287,6 +287,7 @@ class RunningEndpoint:
             self._make_purger(parts),
             self._make_recurring(parts),
             self._make_sweeper(parts),
+            self._make_handler_watch(parts),
             *self._plug_ins.services,
         )
         return [service for service in services if service is not None]
@@ -328,6 +329,21 @@ class RunningEndpoint:
     def _make_sweeper(self, parts: Parts) -> LimitSweeper | None:
         return (
             None if parts.limits is None else LimitSweeper(self._pool, limit_table(parts.limits), parts.alarm)
+        )
+
+    def _all_receivers(self) -> Sequence[Receiver]:
+        """Return the receivers of now: those of ordered lanes come and go."""
+        ordered = () if self._ordered is None else self._ordered.receivers.values()
+        return (*self._receivers, *ordered)
+
+    def _make_handler_watch(self, parts: Parts) -> HandlerWatch:
+        return HandlerWatch(
+            parts.name,
+            self._all_receivers,
+            parts.handlers.plan,
+            pool=self._pool,
+            pauses=pauses_address(parts.addresses) if parts.address.backend == "postgresql" else None,
+            alarm=parts.alarm,
         )
 
     def _make_long(self, parts: Parts) -> LongWork | None:

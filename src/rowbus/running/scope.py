@@ -32,12 +32,22 @@ T = TypeVar("T")
 
 logger = logging.getLogger("rowbus.endpoint")
 
+GIVE_UP: Final = "give it up"
+"""The text of a cancellation after which a call in a thread is left to itself (`Threads.run`)."""
+CLOSE: Final = "close it"
+"""The text of one after which a coroutine is closed where it waits, because it goes on when it is cancelled."""
+
 PATIENCE: Final = 1.0
 """Seconds in which a task that was left behind, and is cancelled, has to end."""
 
 _scope: ContextVar[Scope | None] = ContextVar("rowbus_scope", default=None)
 _decimal: ContextVar[decimal.Context | None] = ContextVar("rowbus_decimal", default=None)
 """The decimal context that a program has made for itself, where it is not Python's."""
+
+
+def urgency(times: int) -> str:
+    """Return the text of the cancellation of a call that is cancelled for the nth time."""
+    return ("", GIVE_UP, CLOSE)[min(times, 3) - 1]
 
 
 class Scope:
@@ -133,7 +143,10 @@ class Scope:
                 self._is_closed = True
                 context.run(work.close)
                 raise
-            except BaseException as error:  # noqa: BLE001 - a cancellation, say: it is the coroutine's
+            except BaseException as error:
+                if CLOSE in error.args:
+                    context.run(_close, work)
+                    raise
                 resume = partial(work.throw, error)
             try:
                 awaited = context.run(resume)
@@ -157,6 +170,13 @@ class Scope:
                 logger.warning(
                     "%s, left running, failed when it was cancelled: %s", task.get_name(), text_of(error)
                 )
+
+
+def _close(work: Coroutine[Any, Any, object]) -> None:
+    try:
+        work.close()
+    except RuntimeError:  # it waits once more in a `finally`, and is left there
+        logger.warning("%s does not end: it waits in a `finally` though it is cancelled", _subject())
 
 
 def contained(call: Callable[[], T]) -> T:

@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar
 
 from rowbus.errors.exception_facts import text_of
+from rowbus.running.scope import GIVE_UP
 from rowbus.running.time_limit import exceeded
 
 if TYPE_CHECKING:
@@ -137,7 +138,8 @@ class Threads:
 
         `hurry` is called when it is cancelled, on the loop, to have a long call end early. Only while the service stops
         a call that was cancelled is abandoned, with what it uses: after `PATIENCE` seconds, or when it is cancelled
-        once more. One that is not over after `limit` is abandoned too: TimeLimitExceededError, which names it.
+        once more; at other times when it is cancelled again with the text `GIVE_UP`. One that is not over after `limit`
+        is abandoned too: TimeLimitExceededError, which names it.
         """
         running = _Call(call, asyncio.get_running_loop())
         self._begin(running)
@@ -182,9 +184,12 @@ class Threads:
         stopping = asyncio.ensure_future(self._is_stopping.wait())
         try:
             while not (call.has_ended or self._is_stopping.is_set()):
-                with suppress(asyncio.CancelledError):  # once more; the first one is raised in the end
+                try:
                     until_stop: list[asyncio.Future[Any]] = [call.end(), stopping]
                     await asyncio.wait(until_stop, return_when=asyncio.FIRST_COMPLETED)
+                except asyncio.CancelledError as again:  # the first one is raised in the end
+                    if GIVE_UP in again.args:
+                        return call.has_ended
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([call.end()], timeout=PATIENCE)
         finally:

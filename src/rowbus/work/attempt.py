@@ -39,7 +39,7 @@ class Ending(Enum):
     LOST = "lost"
     """It failed, and its connection is closed or broken."""
     OVERDUE = "overdue"
-    """It ran longer than it may, and its connection has been given up with it."""
+    """It ran longer than it may or was to end, and its connection has been given up with it."""
     UNFINISHED = "unfinished"
     """Its connection was in the midst of something when it ended, and has been given up."""
 
@@ -87,6 +87,14 @@ async def attempt(
         return None
     await onto_loop()
     return Outcome(_ending(session, error, in_transaction=in_transaction), error)
+
+
+def cancelled(outcome: Outcome | None, error: BaseException) -> Outcome:
+    """Return how a call ended that somebody has asked to end with this error, whatever it returned or raised."""
+    if outcome is None:
+        return Outcome(Ending.FAILED, error)
+    is_given_up = outcome.ending in {Ending.LOST, Ending.UNFINISHED}
+    return Outcome(Ending.OVERDUE if is_given_up else outcome.ending, error)
 
 
 def _ensure_usable(session: ReceiveSession, *, in_transaction: bool) -> HandlerError | None:

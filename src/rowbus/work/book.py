@@ -57,6 +57,10 @@ class Entry:
     """When it met an outage first, and how many others had been completed then."""
     refusals: int = 0
     """Completions that failed."""
+    is_called: bool = False
+    """Whether its handlers run."""
+    cancelled: BaseException | None = None
+    """The failure of the call that somebody has asked to end."""
     pauses: int = 0
     """Times that it was passed over because it can neither be completed nor moved."""
     held_until: float = 0.0

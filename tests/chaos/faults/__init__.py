@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tests.chaos.faults import clocks, drivers, freezes, handlers, kills, locks, network, poisons, servers
+from tests.chaos.faults import (
+    clocks,
+    drivers,
+    freezes,
+    handlers,
+    kills,
+    locks,
+    long_handlers,
+    network,
+    poisons,
+    servers,
+)
 from tests.chaos.faults.fault import Fault
 
 _ALL: tuple[type[Fault], ...] = (
@@ -40,6 +51,10 @@ _ALL: tuple[type[Fault], ...] = (
     handlers.ContextVariable,
     locks.LockedDestination,
     locks.LateCommit,
+    long_handlers.LongKill,
+    long_handlers.LongFreeze,
+    long_handlers.LongCut,
+    long_handlers.LongRestart,
 )
 
 FAULTS: dict[str, type[Fault]] = {fault.name: fault for fault in _ALL}

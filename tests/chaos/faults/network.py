@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
@@ -89,6 +90,35 @@ class SlowNetwork(_Proxied):
         system.rate = min(system.rate, 10.0)
 
 
+class FarMachine:
+    """Stands for a machine of its own, on which some programs run: its link may be cut, and nobody is told."""
+
+    def __init__(self, site: Site, system: System, programs: Sequence[str]) -> None:
+        """Have these programs run there. Raises Unavailable where there can be no name space."""
+        space, net = f"chaos{free_port()}", free_port() % 250
+        self._link, inner = f"c{space[5:]}h", f"c{space[5:]}n"
+        site.closing.callback(_ip, "netns", "del", space)
+        _ip("netns", "add", space, needed=True)
+        _ip("link", "add", self._link, "type", "veth", "peer", "name", inner, "netns", space)
+        site.closing.callback(_ip, "link", "del", self._link)
+        _ip("addr", "add", f"10.213.{net}.1/30", "dev", self._link)
+        self.mend()
+        inside = ("-n", space)
+        _ip(*inside, "addr", "add", f"10.213.{net}.2/30", "dev", inner)
+        _ip(*inside, "link", "set", inner, "up")
+        _ip(*inside, "link", "set", "lo", "up")
+        system.prefix = {name: ["ip", "netns", "exec", space] for name in programs}
+        system.far = dict.fromkeys(programs, system.direct.replace("127.0.0.1", f"10.213.{net}.1"))
+
+    def cut(self) -> None:
+        """Have what is sent lost, in both directions."""
+        _ip("link", "set", self._link, "down")
+
+    def mend(self) -> None:
+        """Have it arrive again."""
+        _ip("link", "set", self._link, "up")
+
+
 class CutNetwork(Fault):
     """The machine of every leader is cut off until others have led for a moment: what is sent is lost, untold."""
 
@@ -99,46 +129,18 @@ class CutNetwork(Fault):
 
     def prepare(self, site: Site, system: System) -> None:
         system.rate = min(system.rate, QUIET)
-        self.name_space = f"chaos{free_port()}"
-        net = free_port() % 250
-        self.links = (f"c{self.name_space[5:]}h", f"c{self.name_space[5:]}n")
-        site.closing.callback(_ip, "netns", "del", self.name_space)
-        _ip("netns", "add", self.name_space, needed=True)
-        _ip(
-            "link",
-            "add",
-            self.links[0],
-            "type",
-            "veth",
-            "peer",
-            "name",
-            self.links[1],
-            "netns",
-            self.name_space,
-        )
-        site.closing.callback(_ip, "link", "del", self.links[0])
-        _ip("addr", "add", f"10.213.{net}.1/30", "dev", self.links[0])
-        _ip("link", "set", self.links[0], "up")
-        inside = ("-n", self.name_space)
-        _ip(*inside, "addr", "add", f"10.213.{net}.2/30", "dev", self.links[1])
-        _ip(*inside, "link", "set", self.links[1], "up")
-        _ip(*inside, "link", "set", "lo", "up")
-        self.far = system.direct.replace("127.0.0.1", f"10.213.{net}.1")
-        system.prefix = {
-            name: ["ip", "netns", "exec", self.name_space] for name in ("ticker 1", "consumer 1", "mover 1")
-        }
-        system.far = dict.fromkeys(system.prefix, self.far)
+        self.machine = FarMachine(site, system, ("ticker 1", "consumer 1", "mover 1"))
 
     def strike(self, system: System) -> None:
         self._lead(system)
-        _ip("link", "set", self.links[0], "down")
+        self.machine.cut()
         with suppress(TimeoutError):  # the checker will say what stood still
             await_that(
                 lambda: all(self._leads(system, each, far=False) for each in LEADERS), "others to lead", CUT
             )
         system.await_progress()
         system.pause()
-        _ip("link", "set", self.links[0], "up")
+        self.machine.mend()
         system.await_progress()
 
     def _lead(self, system: System) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from tests.chaos.models.exploration import explore
+from tests.chaos.models.leasing import Leasing
 from tests.chaos.models.moving import Moving
 from tests.chaos.models.receiving import Receiving
 from tests.chaos.models.taking_over import TakingOver
 from tests.fixtures.every import every
 
-AnyModel = Receiving | Moving | TakingOver
+AnyModel = Receiving | Moving | TakingOver | Leasing
 
 
-@every("model", [Receiving(), Moving(), TakingOver()], ids=lambda model: type(model).__name__)
+@every("model", [Receiving(), Moving(), TakingOver(), Leasing()], ids=lambda model: type(model).__name__)
 def test_no_order_of_steps_and_faults_leads_to_a_wrong_state(model: AnyModel) -> None:
     found = explore(model)  # type: ignore[misc] # each model has states of its own
 
@@ -33,6 +34,12 @@ def test_no_order_of_steps_and_faults_leads_to_a_wrong_state(model: AnyModel) ->
         (TakingOver("no mark"), "an event took effect twice"),
         (TakingOver("position first"), "an event took effect before the one before it"),
         (TakingOver("no silence limit"), "the log stands still"),
+        (Leasing("no fence"), "a late one took effect"),
+        (Leasing("no lock"), "a late one took effect"),
+        (Leasing("one epoch"), "a late one took effect"),
+        (Leasing("removed first"), "the work is lost"),
+        (Leasing("no lapse"), "the work stands still"),
+        (Leasing("no silence limit"), "the work stands still"),
     ],
     ids=lambda given: getattr(given, "mutant", ""),
 )

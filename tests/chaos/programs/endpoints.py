@@ -99,6 +99,12 @@ async def nothing(message: dict[str, Any], context: rowbus.Context) -> None:
     await note(context, "follow-up of the retried", message)
 
 
+@follow.handler("Chaos.Report")
+async def report(message: dict[str, Any], context: rowbus.Context) -> None:
+    """Take what a handler that takes long has sent at its end."""
+    await note(context, "report", message)
+
+
 # ------------------------------------------------------------------------------------------ what faults send themselves
 
 

@@ -63,6 +63,8 @@ def send(connection: psycopg.Connection[Any], kind: str, number: int, poison: st
         client.send("Work", message, type="Chaos.Command")
     elif kind == "published":
         client.publish(message, type="Chaos.Published")
+    elif kind == "long":
+        client.send("Long", message, type="Chaos.Long")
     elif kind == "process":
         for step in random.sample(("First", "Second"), 2):
             client.send("Work", message, type=f"Chaos.{step}Step")

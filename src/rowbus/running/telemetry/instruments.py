@@ -56,6 +56,11 @@ class Instruments:
             bounds=LONG_SECONDS,
         )
         self.in_hand = Gauge("rowbus_messages_in_hand", "Messages whose handlers run.", ("endpoint",))
+        self.longest_in_hand = Gauge(
+            "rowbus_longest_in_hand_seconds",
+            "For how long the handler has run that has run for longest; 0: none for longer than a moment.",
+            ("endpoint",),
+        )
 
     def _make_services(self) -> None:
         self.outages = Counter("rowbus_outages", "Outages that began.", ("activity",))

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.backends import bound_table
-from rowbus.errors import ConfigurationError
+from rowbus.errors import ConfigurationError, WorkCancelledError
 from rowbus.transport.queues.records.table import OwnTable, RecordStatements
 
 if TYPE_CHECKING:
@@ -66,6 +66,10 @@ class Cancelling(NamedTuple):
 
     by: str
     why: str
+
+    def error(self) -> WorkCancelledError:
+        """Return the failure of a message whose handler was ended."""
+        return WorkCancelledError(f"Cancelled by {self.by}: {self.why}")
 
 
 class WorkStatus(NamedTuple):

@@ -29,6 +29,10 @@ PAUSES: Final = "Rowbus.Pauses"
 """The name of the table, in the schema of names that are given without one."""
 
 
+MESSAGE: Final = "message"
+"""The kind of a hold on one message, by its id: who has it in hand is to end its handler."""
+
+
 class PauseKind(Enum):
     """What can be paused."""
 

@@ -39,7 +39,7 @@ from rowbus.transport.receiving.decisions.interruptions import (
 )
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.transport.receiving.remarks import Remarks
-from rowbus.work.attempt import Ending, attempt, lost, outage
+from rowbus.work.attempt import Ending, attempt, cancelled, lost, outage
 from rowbus.work.fate import DONE, PUT_BACK, Failure, Fate, Kind, kind_of
 from rowbus.work.outages import is_outage_in_handler, is_to_blame
 
@@ -167,6 +167,8 @@ class Processor:
             in_transaction=self._in_transaction,
             keep_tasks=self._keep_tasks,
         )
+        if entry.cancelled is not None:
+            outcome, entry.cancelled = cancelled(outcome, entry.cancelled), None
         if outcome is None:
             return DONE
         return await self._carry_out(
@@ -230,9 +232,11 @@ class Processor:
         """
         if delivery.forward_to is None:
             held = self._note(delivery.id, is_alone=entry.is_alone)
+            entry.is_called = True
             try:
                 await self._callbacks.on_message(delivery)
             finally:
+                entry.is_called = False
                 self._clear(held)
             return
         await onto_loop()

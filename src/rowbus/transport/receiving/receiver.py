@@ -141,6 +141,7 @@ class Receiver(Service):
         self.seclusion, self.gate = seclusion or Seclusion(), gate
         self._interrupted = InterruptedMessages(database, address, notify=settings.notifications)
         self._slots: dict[int, asyncio.Task[None]] = {}
+        self.at_work: dict[int, Slot] = {}
         _warn_of_peek_delay(address, settings.peek_delay)
 
     @property
@@ -457,7 +458,8 @@ class Receiver(Service):
             running = self._slots.get(index)
             if running is None or running.done():
                 name = f"rowbus {self.address} slot {index}"
-                self._slots[index] = self._begin(Slot(self, index).run, name, self._processing)
+                slot = self.at_work[index] = Slot(self, index)
+                self._slots[index] = self._begin(slot.run, name, self._processing)
 
 
 def _breakers(address: QueueAddress, alarm: Alarm) -> tuple[ReportedBreaker, ReportedBreaker]:

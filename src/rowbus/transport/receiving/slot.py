@@ -55,6 +55,7 @@ class Slot:
         self._claimed: list[MessageRow] = []
         self._handled: MessageRow | None = None  # of those in hand, the one whose handler runs
         self._turn: Turn | None = None  # of a queue that shares turns with others
+        self._task: asyncio.Task[None] | None = None
         self._unit = receiver.unit()
         self._singles = (
             0  # how many messages are yet to be received one by one, after a batch that failed as a whole
@@ -68,11 +69,24 @@ class Slot:
 
     async def run(self) -> None:
         """Receive and process until there is nothing more to do for this slot."""
+        self._task = asyncio.current_task()
         try:
             while (most := await self._permit()) > 0:
                 await self._have_turn(most)
         finally:
             await self._close()
+
+    @property
+    def called(self) -> MessageRow | None:
+        """The message whose handlers run, if one's do."""
+        row = self._handled
+        return row if row is not None and self._receiver.book.entry(row.id).is_called else None
+
+    def cancel(self, error: BaseException, urgency: str) -> None:
+        """Have the handlers end that run; the message has failed with this error, whatever they return or raise."""
+        if self._task is not None and self._handled is not None:
+            self._receiver.book.entry(self._handled.id).cancelled = error
+            self._task.cancel(urgency if len(self._in_hand) == 1 else None)
 
     async def _permit(self) -> int:
         """Wait for a permit; a slot that waits for long gives its connections back."""

@@ -1,29 +1,35 @@
 """What is in a queue, who sends to it, and who has which of its messages in hand.
 
-Invariant: bounded, whatever the queue holds: `ON_A_PAGE` messages are shown, `LOOKED_AT` are looked at for those in
-hand; only a table with a queue's columns and a trusted owner is read.
+Invariant: bounded, whatever the queue holds: `ON_A_PAGE` messages are shown; only a table with a queue's columns and a
+trusted owner is read.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.locks import receiver_lock
 from rowbus.database.statements import Statement, load
-from rowbus.errors import InvalidAddressError, QueueNotFoundError
+from rowbus.errors import InvalidAddressError, QueueNotFoundError, StorageError
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_headers, short_type, time_sent
-from rowbus.transport.queues.catalog.looking import looking, refuse_strangers
+from rowbus.transport.long_work.table import RUNNING, long_work_table
+from rowbus.transport.pauses.table import pauses_address
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking, refuse_strangers
+from rowbus.transport.queues.catalog.looking import look as look_into
 from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.in_hand import LOOKED_AT, in_hand
 from rowbus.transport.queues.table import queue_table
+from rowbus.transport.receiving.handler_watch import cancel_in_hand
 from rowbus.transport.recoverability.table import error_queue_table
 from rowbus.web.subscriptions import look as subscriptions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from rowbus.database.sessions import Session
@@ -31,10 +37,11 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.message import PeekedMessage
+    from rowbus.transport.long_work.table import Cancelling, WorkStatus
+    from rowbus.transport.queues.in_hand import MessageInHand
 
 ON_A_PAGE: Final = 50
 MOST_READ: Final = 65_536  # characters of headers, and bytes of a body, in a list
-LOOKED_AT: Final = 1_000
 LONGEST_WAIT: Final = 10_000  # ms that a purge waits for messages in hand
 
 
@@ -82,15 +89,6 @@ class Process(NamedTuple):
     since: datetime | None
 
 
-class MessageInHand(NamedTuple):
-    """A message in hand: its type, which names its handler, and who has had it since when."""
-
-    type: str
-    pid: int
-    place: str | None
-    since: datetime | None
-
-
 class TypeInHand(NamedTuple):
     """The messages of one type in hand; the first has been so for longest."""
 
@@ -103,6 +101,7 @@ class Work(NamedTuple):
 
     processes: list[Process]
     in_hand: list[TypeInHand]
+    running: list[WorkStatus]
     tables: list[QueueAddress]
 
 
@@ -166,7 +165,29 @@ def work_of(session: Session, addresses: Addresses, address: QueueAddress) -> Wo
         held = session.run(in_hand(address))
     asked = catalog_of(addresses).find_satellites(address)
     tables = [] if asked is None else [one for one in session.run(asked) if one != address]
-    return Work(session.run(processes(address)), by_type(held), tables)
+    return Work(session.run(processes(address)), by_type(held), _running(session, address, tables), tables)
+
+
+def _running(session: Session, address: QueueAddress, tables: Sequence[QueueAddress]) -> list[WorkStatus]:
+    """Return the messages whose handlers take long; none where their table is not to be read."""
+    table = address.satellite(RUNNING)
+    with suppress(NotLookedAtError, StorageError):
+        return look_into(session, table, long_work_table(table).list()) if table in tables else []
+    return []
+
+
+def cancel(session: Session, addresses: Addresses, text: str, message_id: str, cancelling: Cancelling) -> int:
+    """Ask for the end of the handler of a message, and say how many have it; to be run in a transaction."""
+    address = find_queue(session, addresses, text)
+    table, asked = address.satellite(RUNNING), catalog_of(addresses).find_satellites(address)
+    count = 0
+    if asked is not None and table in session.run(asked):
+        refuse_strangers(session, table)
+        count = session.run(long_work_table(table).cancel(message_id, cancelling))
+    if any(one.message_id == message_id for one in session.run(in_hand(address))):
+        cancel_in_hand(session, pauses_address(addresses), message_id, cancelling)
+        count += 1
+    return count
 
 
 def by_type(held: Iterable[MessageInHand]) -> list[TypeInHand]:
@@ -177,18 +198,6 @@ def by_type(held: Iterable[MessageInHand]) -> list[TypeInHand]:
     ]
 
 
-def in_hand(address: QueueAddress) -> Statement[list[MessageInHand]]:
-    """Find which messages are in hand, and whose; the one for longest first. Locks nothing."""
-    query = load(
-        "web/sql/postgresql/in_hand.sql",
-        identifiers={"schema": address.schema, "queue": address.table},
-        failing=f"Failed to look into {address}",
-        queue=str(address),
-        prepare=False,
-    )
-    return Statement(query, {"looked_at": LOOKED_AT, "most": LOOKED_AT}, _held)
-
-
 def processes(address: QueueAddress) -> Statement[list[Process]]:
     """Find the processes that receive from a queue. Locks nothing."""
     query = load(
@@ -197,10 +206,6 @@ def processes(address: QueueAddress) -> Statement[list[Process]]:
         prepare=False,
     )
     return Statement(query, {"lock_name": receiver_lock(str(address)), "most": LOOKED_AT}, _processes)
-
-
-def _held(rows: Rows, _count: int) -> list[MessageInHand]:
-    return [MessageInHand(short_type(read_headers(headers)), *whose) for headers, *whose in rows]
 
 
 def _processes(rows: Rows, _count: int) -> list[Process]:

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from rowbus.errors import QueueNotFoundError
+from rowbus.transport.long_work.table import Cancelling
 from rowbus.web.contents import body_content
 from rowbus.web.overview import sparks
 from rowbus.web.pages import Action, Page, Question, View, change
@@ -132,6 +133,29 @@ def _purged(count: int) -> str:
     return f"{plural(count, 'message was', 'messages were')} deleted."
 
 
+async def _ask_to_cancel(visit: Visit) -> Question:
+    message_id, name = visit.form.get("message", ""), visit.form.get("name", "")
+    return Question(
+        title=f"End the handler of message {message_id}?",
+        text="What it did in the database is undone, and the message is moved to the error queue, with your name.",
+        button="End it",
+        subject=f"{name}: message {message_id}",
+        back=visit.url("endpoint", {"name": name}),
+    )
+
+
+async def _cancel(visit: Visit, operation: Operation) -> str:
+    message_id, name = visit.form.get("message", ""), visit.form.get("name", "")
+    cancelling, addresses = Cancelling(operation.who, "on the web page"), visit.site.addresses
+    return await change(
+        visit, operation, name, _cancelled, contents.cancel, addresses, name, message_id, cancelling
+    )
+
+
+def _cancelled(count: int) -> str:
+    return "Its handler ends within two seconds." if count else "No handler runs for it any more."
+
+
 PAGE: Final = Page(
     "Queue",
     (
@@ -139,6 +163,9 @@ PAGE: Final = Page(
         View("queue.message", "/queue/message", _message),
         View("endpoint", "/endpoint", _endpoint),
     ),
-    (Action("queue.purge", "/queue/purge", "purge", _ask_to_purge, _purge),),
+    (
+        Action("queue.purge", "/queue/purge", "purge", _ask_to_purge, _purge),
+        Action("endpoint.cancel", "/endpoint/cancel", "cancel running work", _ask_to_cancel, _cancel),
+    ),
     in_navigation=False,
 )

@@ -2,7 +2,7 @@
 -- Locks nothing that exists; returns nothing. Two creators at once: one of them may fail with 42P07 or 23505.
 create table if not exists :"schema".:"running" (
     id uuid not null primary key,
-    seq bigint not null generated always as identity,
+    seq bigint not null generated always as identity unique,
     queue text not null,
     headers text not null,
     body bytea not null,

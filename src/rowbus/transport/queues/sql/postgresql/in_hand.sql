@@ -1,7 +1,8 @@
 -- Find the messages of a queue that somebody has in hand, among its oldest: their rows are deleted by transactions that run.
--- Locks nothing; returns headers (their beginning), and of the session that has it: the process, the place (null: not for
--- this role to see), and since when its transaction runs.
+-- Locks nothing; returns id, headers (their beginning), and of the session that has it: the process, the place (null: not
+-- for this role to see), and since when its transaction runs.
 select
+    message.id,
     left(message.headers, 65536) as headers,
     holder.pid,
     case
@@ -11,6 +12,7 @@ select
     session.xact_start as since
 from (
     select
+        waiting.id,
         waiting.headers,
         waiting.xmax as taker
     from :"schema".:"queue" as waiting
