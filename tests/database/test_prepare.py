@@ -215,6 +215,8 @@ VALUES = {
     "beside_table": "Orders",
     "fails": "false",
     "in_transaction": "true",
+    "in_data": "7",
+    "in_cause": "7",
     "cause": '{"message_id": "7"}',
     "conversation_id": "7",
     "handler": "shop.place",
