@@ -240,7 +240,7 @@ def test_when_workers_are_killed_each_change_names_its_own_message_and_handler(
             "select pgq.capture_table(t, 'log') from unnest('{handled,followed}'::regclass[]) as t"
         )
         send_all(workers.history)
-        ids = dict(connection.execute(IDS).fetchall())
+        ids: dict[int, str] = dict(connection.execute(IDS).fetchall())
         workers.hire(2)
         kill_workers(workers, random.Random(today() + batch_size), in_one_place)
         workers.finish()

@@ -10,47 +10,59 @@ escaped.
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Final
 
 from psycopg.pq import Escaping
 
-from rowbus.database.statements import Statement, load, no_rows
+from rowbus.database.statements import Statement, control, load, no_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from psycopg.pq.abc import PGconn
 
 _FAILING: Final = "Could not say what causes the changes of a transaction"
 _QUERY: Final = load("database/sql/postgresql/set_cause.sql", failing=_FAILING)
-_TEXT: Final = re.split(rb"\$\d+", _QUERY.native)
 _PARTS: Final = _QUERY.names[1:]
+_COMMANDS: Final = tuple(f'set local rowbus."{name}" = '.encode() for name in _QUERY.names)
 _UTF8: Final = (b"UTF8", b"UTF8")
 
 
-def set_cause(parts: Mapping[str, str], pgconn: PGconn) -> Statement[None]:
+def cause_commands(parts: Mapping[str, str], pgconn: PGconn) -> Sequence[Statement[None]]:
     """Return what says, until the transaction ends, what causes its changes; nothing does where there are no parts.
 
-    The values are in the text: it travels with a savepoint, whose command takes none.
+    The values are in the text: it travels with a savepoint, whose command takes none. The server needs a quarter of the
+    time that it takes for a SELECT of the same.
     """
-    quoted = map(Escaping(pgconn).escape_literal, _texts(parts, pgconn))
-    text = b"".join([_TEXT[0], *(part for pair in zip(quoted, _TEXT[1:], strict=True) for part in pair)])
-    return Statement(_QUERY._replace(text=text, native=text, names=(), prepare=False), {}, no_rows)
+    texts = _texts(parts)
+    return [
+        control(command + _quoted(text, pgconn), _FAILING)
+        for command, text in zip(_COMMANDS, texts, strict=True)
+    ]
 
 
 def cause_values(parts: Mapping[str, str], pgconn: PGconn) -> Statement[None]:
-    """Return the same with parameters, for a session that may keep its plan."""
-    values = [text.decode() for text in _texts(parts, pgconn)]
+    """Return the same as one statement with parameters, for a session that may keep its plan."""
+    values = [_encoded(text, pgconn).decode() for text in _texts(parts)]
     return Statement(_QUERY, dict(zip(_QUERY.names, values, strict=True)), no_rows)
 
 
-def _texts(parts: Mapping[str, str], pgconn: PGconn) -> list[bytes]:
-    encodings = (pgconn.parameter_status(b"server_encoding"), pgconn.parameter_status(b"client_encoding"))
-    way = ("utf-8", "replace") if encodings == _UTF8 else ("ascii", "backslashreplace")
+def _texts(parts: Mapping[str, str]) -> list[str]:
     known = {name: text for name in _PARTS if (text := parts.get(name))}
-    told = json.dumps(known) if known else ""
-    return [
-        told.encode(),
-        *(known.get(name, "").replace("\0", "\N{REPLACEMENT CHARACTER}").encode(*way) for name in _PARTS),
-    ]
+    return [json.dumps(known) if known else "", *(known.get(name, "") for name in _PARTS)]
+
+
+def _quoted(text: str, pgconn: PGconn) -> bytes:
+    """Return a text as a literal; libpq quotes it, unless it is one between quotes whatever the settings are."""
+    if text.isascii() and not ("'" in text or "\\" in text or "\0" in text):
+        return b"'%b'" % text.encode()
+    return Escaping(pgconn).escape_literal(_encoded(text, pgconn))
+
+
+def _encoded(text: str, pgconn: PGconn) -> bytes:
+    """Return a text as the database can hold it."""
+    text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    if text.isascii():
+        return text.encode()
+    encodings = (pgconn.parameter_status(b"server_encoding"), pgconn.parameter_status(b"client_encoding"))
+    return text.encode("utf-8", "replace") if encodings == _UTF8 else text.encode("ascii", "backslashreplace")

@@ -17,7 +17,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow, tuple_row
 
-from rowbus.database.postgresql.cause import set_cause
+from rowbus.database.postgresql.cause import cause_commands, cause_values
 from rowbus.database.postgresql.driver_hooks import (
     HookedConnection,
     SyncHookedConnection,
@@ -194,33 +194,35 @@ class HandlerConnection(HookedConnection, Awaiting):
 
     def set_savepoint(self, run: Callable[..., PQGen[None]]) -> PQGen[None]:
         """Set the savepoint if it is not yet set, by commands that either view of the connection runs."""
-        before, self.own_settings = self.before_attempt(), (*self.clearing, *OWN_SETTINGS)
+        before = self.before_attempt(as_commands=True)
+        self.own_settings = (*self.clearing, *OWN_SETTINGS)
         if before:
             yield from run(*(statement.query.native for statement in before))
 
-    def before_attempt(self) -> Sequence[Statement[object]]:
+    def before_attempt(self, *, as_commands: bool = False) -> Sequence[Statement[object]]:
         """Return what has to come before the attempt's first statement, and before the first of its next handler.
 
-        In a batch, what the handler of another message has set ends here.
+        In a batch, what the handler of another message has set ends here. `as_commands`: nothing has a parameter.
         """
         if not self.attempt_open:
             return ()
         if self.touched:
-            return self._cause()
+            return self._cause(as_commands)
         is_next, self.touched, self.savepoint_set = self.savepoint_set, True, True
         if not is_next:
-            return (SAVEPOINT, *self._cause())
+            return (SAVEPOINT, *self._cause(as_commands))
         before = (*self.clearing[:1], *_NEXT_ATTEMPT) if self.own_settings else (_RELEASE, SAVEPOINT)
-        return (*before, *self._cause())
+        return (*before, *self._cause(as_commands))
 
-    def _cause(self) -> Sequence[Statement[object]]:
+    def _cause(self, as_commands: bool) -> Sequence[Statement[object]]:  # noqa: FBT001 - of one caller
         """Return what says what causes the changes that follow; nothing where that is said already."""
         subject = subject_in_hand()
         cause = None if subject is None else (subject, subject.handler)
         if cause == self.caused_by:
             return ()
         self.caused_by, self.has_cause = cause, True
-        return (set_cause({} if subject is None else subject.cause(), self.pgconn),)
+        parts = {} if subject is None else subject.cause()
+        return cause_commands(parts, self.pgconn) if as_commands else (cause_values(parts, self.pgconn),)
 
     def note_query(self, query: object) -> None:
         """Refuse a statement that ends the transaction; note one that may leave something in the session."""
