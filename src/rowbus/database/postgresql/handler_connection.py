@@ -216,12 +216,11 @@ class HandlerConnection(HookedConnection, Awaiting):
 
     def _cause(self, as_commands: bool) -> Sequence[Statement[object]]:  # noqa: FBT001 - of one caller
         """Return what says what causes the changes that follow; nothing where that is said already."""
-        subject = subject_in_hand()
-        cause = None if subject is None else (subject, subject.handler)
-        if cause == self.caused_by:
+        subject = subject_in_hand()  # none where the statement is ours
+        if subject is None or (cause := (subject, subject.handler)) == self.caused_by:
             return ()
         self.caused_by, self.has_cause = cause, True
-        parts = {} if subject is None else subject.cause()
+        parts = subject.cause()
         return cause_commands(parts, self.pgconn) if as_commands else (cause_values(parts, self.pgconn),)
 
     def note_query(self, query: object) -> None:
