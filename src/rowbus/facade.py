@@ -44,6 +44,7 @@ from rowbus.errors import (
 )
 from rowbus.log.applied_events import AsyncDeduplication, Deduplication
 from rowbus.log.archive import ArchivedMessage, archived_message
+from rowbus.log.cause import Cause, cause, cause_async, read_cause
 from rowbus.log.consumers.handlers import LogContext, SyncLogContext
 from rowbus.log.event import Batch, DeadEvent, Event, Tick
 from rowbus.log.log import AsyncLog, Log
@@ -162,6 +163,11 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "Tick",
     "Ticker",
     "TickerSettings",
+    # what causes the change of a row
+    "Cause",
+    "cause",
+    "cause_async",
+    "read_cause",
     # bridges between queues and logs
     "ArchivedMessage",
     "archived_message",

@@ -14,10 +14,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import LiteralString
 
+import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from rowbus.log.cause import read_cause
 from rowbus.settings import TransactionMode
 from tests.fixtures.database import CrashableServer
 from tests.fixtures.history import History, Snapshot, recorded
@@ -47,6 +50,18 @@ FAILING = range(250, MESSAGES, 500)  # these fail whenever they are handled
 ATTEMPTS = 6  # at each of these: the first and two immediate retries, and as many after a delay
 POISON = range(400, MESSAGES, 700)  # of these not even the headers can be read
 FATED = sorted({*FAILING, *POISON})
+
+HANDLERS = {"public.handled": "__main__.handle", "public.followed": "__main__.follow"}  # of worker.py
+IDS: LiteralString = """
+    select
+        (convert_from(body, 'UTF8')::json ->> 'number')::integer,
+        headers::json ->> 'NServiceBus.MessageId'
+    from "Work" where headers like '{%}'
+"""
+CAPTURED: LiteralString = """
+    select ev_extra1, (ev_data::json ->> 'number')::integer, ev_extra4
+    from pgq.event_template where ev_extra1 in ('public.handled', 'public.followed')
+"""
 
 in_transaction_modes = pytest.mark.parametrize("mode", [RECEIVE_ONLY, SENDS_ATOMIC], ids=lambda m: m.value)
 in_all_modes = pytest.mark.parametrize("mode", [NONE, RECEIVE_ONLY, SENDS_ATOMIC], ids=lambda m: m.value)
@@ -209,6 +224,40 @@ def test_when_workers_are_killed_receive_only_loses_nothing_and_doubles_at_most_
         assert len(end.handled) == MESSAGES - len(FATED)
         assert len(end.with_too_many_follow_ups) <= WORKER_KILLS * CONCURRENCY * batch_size
         assert interrupted(workers.history) >= WORKER_KILLS // 2, "too few kills hit a handler at work"
+
+
+@pytest.mark.one_version
+@in_batches
+def test_when_workers_are_killed_each_change_names_its_own_message_and_handler(
+    log_database: str, tmp_path: Path, batch_size: int
+) -> None:
+    with (
+        crew(tmp_path, log_database, SENDS_ATOMIC, batch_size=batch_size) as workers,
+        psycopg.connect(log_database, autocommit=True) as connection,
+    ):
+        connection.execute("select pgq.create_queue('log')")
+        connection.execute(
+            "select pgq.capture_table(t, 'log') from unnest('{handled,followed}'::regclass[]) as t"
+        )
+        send_all(workers.history)
+        ids: dict[int, str] = dict(connection.execute(IDS).fetchall())
+        workers.hire(2)
+        kill_workers(workers, random.Random(today() + batch_size), in_one_place)
+        workers.finish()
+        changes = connection.execute(CAPTURED).fetchall()
+
+    told = {
+        (table, number, read_cause(cause)[:2], read_cause(cause).handler) for table, number, cause in changes
+    }
+    done = MESSAGES - len(FATED)
+    assert len(changes) == len(told) == 2 * done
+    wrong = [
+        (table, number)
+        for table, number, (message_id, conversation_id), handler in told
+        if (conversation_id, handler) != (ids[number], HANDLERS[table])
+        or (message_id == ids[number]) != (table == "public.handled")
+    ]
+    assert wrong == []
 
 
 def never_repeated(seen: Snapshot) -> None:

@@ -14,6 +14,7 @@ import pytest
 from rowbus.database.backends import bound_table
 from rowbus.endpoint.handlers import Handlers
 from rowbus.errors import QueueNotFoundError, UnknownMessageTypeError
+from rowbus.log import row_change as change
 from rowbus.messages import message_types as messages
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import PostgresAddresses
@@ -22,7 +23,6 @@ from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
 from rowbus.running.bounded import LONGEST_REMEMBERED, MOST, Bounded
-from rowbus.spark.captured import row_change as change
 from rowbus.spark.sink.targets.queue import FrameRow, HeaderWriter
 from rowbus.transport.delayed import policy as due_moves
 from rowbus.transport.delayed.table import delayed_table

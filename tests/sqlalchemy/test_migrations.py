@@ -121,6 +121,7 @@ def test_operations_create_queues_logs_and_captures(alembic: Run, database: str)
     }
     assert answers(database, "select unnest(arguments) from pgq.capture_status") == [
         "exact",
+        "cause",
         "when=item <> ':x'",
     ]
 

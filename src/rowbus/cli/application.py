@@ -62,6 +62,7 @@ COMMANDS = {
     ),
     "running": ("running:app", "List the handlers that take long and run now, and end one of them."),
     "log": ("log.verbs:app", "Install, create, fill, read and look after event logs."),
+    "trace": ("trace:app", "Say who changed a row of a captured table, and what a message changed and sent."),
     "spark": ("spark.verbs:app", "Archive, replicate, replay and report with Apache Spark."),
     "contracts": (
         "contracts:app",

@@ -25,7 +25,7 @@ from rowbus.messages.message_types import (
     with_parents,
 )
 from rowbus.running.bounded import LONGEST_REMEMBERED
-from rowbus.running.functions import Contexts, check_handler, takes_context
+from rowbus.running.functions import Contexts, check_handler, qualified_name, takes_context
 from rowbus.transport.send_verbs import HandlerVerbs
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Handlers:
             self._events.update((event_name(kind) if _is_named(kind, name) else name, None) for name in names)
         for name in names:
             handler = Handler(
-                f"{function.__module__}.{function.__qualname__}",
+                qualified_name(function),
                 function,
                 deserializer(kind, name, self.serializers),
                 with_context,

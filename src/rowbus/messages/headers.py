@@ -106,6 +106,10 @@ class Header:
     # Ours, on a message that waits for a newer version of the program: since when.
     WAITING_SINCE: Final = "Rowbus.WaitingSince"
 
+    # Ours, who and which request of a web application stand at the beginning; carried on from message to message.
+    USER: Final = "Rowbus.User"
+    REQUEST: Final = "Rowbus.Request"
+
     # Ours, on a message that a person sent back: the attempts before, as JSON.
     ATTEMPTS: Final = "Rowbus.Attempts"
 

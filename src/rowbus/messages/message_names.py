@@ -53,6 +53,14 @@ class MessageSubject:
             "conversation_id": self._headers.get(Header.CONVERSATION_ID) or "",
         }
 
+    def cause(self) -> dict[str, str]:
+        """Return what a change that its handler makes says it was caused by: this, and who asked for it."""
+        asked = {
+            "user": self._headers.get(Header.USER) or "",
+            "request": self._headers.get(Header.REQUEST) or "",
+        }
+        return {name: str(value) for name, value in self.fields().items()} | asked
+
 
 @lru_cache(maxsize=MOST)
 def first_type(header: str | None) -> str:

@@ -181,6 +181,7 @@ def _inherit(
         is_new = bool(options.new_conversation)
         headers[Header.PREVIOUS_CONVERSATION_ID if is_new else Header.CONVERSATION_ID] = conversation
     headers.update(carried_trace(incoming))
+    headers.update({name: incoming[name] for name in (Header.USER, Header.REQUEST) if incoming.get(name)})
     if intent == "Reply" and options.correlation_id is None:
         _address_saga(headers, incoming)
 

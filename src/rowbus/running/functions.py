@@ -60,6 +60,14 @@ def described(function: object) -> str:
     return name if signature is None else f"{name}{_without_annotations(signature)}"
 
 
+def qualified_name(function: object) -> str:
+    """Return a function's name with its module; that of a callable object's class."""
+    while isinstance(function, partial):
+        function = function.func
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{getattr(named, '__qualname__', '')}"
+
+
 PACKAGE = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 
 

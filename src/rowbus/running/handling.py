@@ -7,12 +7,11 @@ Invariant: tasks and threads that a handler starts count as the handler, as they
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
 
@@ -26,41 +25,46 @@ class Subject(Protocol):
         """Return what a log line says of it, by the names of its fields."""
         raise NotImplementedError
 
+    def cause(self) -> Mapping[str, str]:
+        """Return what a change of data says that it was caused by, by the names of the parts."""
+        raise NotImplementedError
+
 
 _message: ContextVar[Subject | None] = ContextVar("rowbus_message_in_hand", default=None)
 _subject: ContextVar[Subject | None] = ContextVar("rowbus_subject", default=None)
 
 
-class _Handling:
+class _Noted:
     """Notes a subject for as long as it is entered: a class, which costs half of what a generator does."""
 
-    __slots__ = ("_subject", "_token")
+    __slots__ = ("_place", "_subject", "_token")
 
     _token: Token[Subject | None]
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, place: ContextVar[Subject | None], subject: Subject) -> None:
+        self._place = place
         self._subject = subject
 
     def __enter__(self) -> None:
-        self._token = _message.set(self._subject)
+        self._token = self._place.set(self._subject)
 
     def __exit__(self, *_error: object) -> None:
-        _message.reset(self._token)
+        self._place.reset(self._token)
 
 
 def handling(subject: Subject) -> AbstractContextManager[None]:
     """Note that handlers of a message run within."""
-    return _Handling(subject)
+    return _Noted(_message, subject)
 
 
-@contextmanager
-def concerning(subject: Subject) -> Generator[None]:
-    """Note what the lines that are logged within are about, where no handler runs."""
-    token = _subject.set(subject)
-    try:
-        yield
-    finally:
-        _subject.reset(token)
+def concerning(subject: Subject) -> AbstractContextManager[None]:
+    """Note what the lines that are logged within are about, where no handler of a message runs."""
+    return _Noted(_subject, subject)
+
+
+def subject_in_hand() -> Subject | None:
+    """Return what the code that runs is about; None where it is about nothing."""
+    return _message.get() or _subject.get()
 
 
 def message_in_hand() -> str | None:
@@ -71,5 +75,5 @@ def message_in_hand() -> str | None:
 
 def fields_in_hand() -> Mapping[str, object]:
     """Return what a line that is logged now is about; empty where it is about nothing."""
-    subject = _message.get() or _subject.get()
+    subject = subject_in_hand()
     return {} if subject is None else subject.fields()

@@ -17,6 +17,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow, tuple_row
 
+from rowbus.database.postgresql.cause import cause_commands, cause_values
 from rowbus.database.postgresql.driver_hooks import (
     HookedConnection,
     SyncHookedConnection,
@@ -26,6 +27,7 @@ from rowbus.database.postgresql.driver_hooks import (
 from rowbus.database.statements import Statement, control, load, no_rows
 from rowbus.errors import HandlerError
 from rowbus.running.awaited_calls import Awaiting, awaited
+from rowbus.running.handling import subject_in_hand
 from rowbus.running.scope import is_in_call, require
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from psycopg.abc import Query as DriverQuery
     from psycopg.copy import AsyncWriter
 
+    from rowbus.running.handling import Subject
     from rowbus.running.scope import Scope
 
 SAVEPOINT = control(b"savepoint rowbus_message", "Could not set a savepoint")
@@ -170,6 +173,8 @@ class HandlerConnection(HookedConnection, Awaiting):
     attempt_open = False  # `protect` does nothing outside an attempt
     touched = False
     savepoint_set = False
+    has_cause = False  # whether the transaction says what causes its changes
+    caused_by: tuple[Subject, str] | None = None  # what it says: the subject in hand, and its handler
     plans_doubtful = False  # set when the driver deallocates all prepared statements, ours among them
 
     @property
@@ -189,21 +194,34 @@ class HandlerConnection(HookedConnection, Awaiting):
 
     def set_savepoint(self, run: Callable[..., PQGen[None]]) -> PQGen[None]:
         """Set the savepoint if it is not yet set, by commands that either view of the connection runs."""
-        before, self.own_settings = self.before_attempt(), (*self.clearing, *OWN_SETTINGS)
+        before = self.before_attempt(as_commands=True)
+        self.own_settings = (*self.clearing, *OWN_SETTINGS)
         if before:
             yield from run(*(statement.query.native for statement in before))
 
-    def before_attempt(self) -> Sequence[Statement[object]]:
-        """Return what has to come before the attempt's first statement; after it, nothing.
+    def before_attempt(self, *, as_commands: bool = False) -> Sequence[Statement[object]]:
+        """Return what has to come before the attempt's first statement, and before the first of its next handler.
 
-        In a batch, what the handler of another message has set ends here.
+        In a batch, what the handler of another message has set ends here. `as_commands`: nothing has a parameter.
         """
-        if self.touched or not self.attempt_open:
+        if not self.attempt_open:
             return ()
+        if self.touched:
+            return self._cause(as_commands)
         is_next, self.touched, self.savepoint_set = self.savepoint_set, True, True
         if not is_next:
-            return (SAVEPOINT,)
-        return (*self.clearing[:1], *_NEXT_ATTEMPT) if self.own_settings else (_RELEASE, SAVEPOINT)
+            return (SAVEPOINT, *self._cause(as_commands))
+        before = (*self.clearing[:1], *_NEXT_ATTEMPT) if self.own_settings else (_RELEASE, SAVEPOINT)
+        return (*before, *self._cause(as_commands))
+
+    def _cause(self, as_commands: bool) -> Sequence[Statement[object]]:  # noqa: FBT001 - of one caller
+        """Return what says what causes the changes that follow; nothing where that is said already."""
+        subject = subject_in_hand()  # none where the statement is ours
+        if subject is None or (cause := (subject, subject.handler)) == self.caused_by:
+            return ()
+        self.caused_by, self.has_cause = cause, True
+        parts = subject.cause()
+        return cause_commands(parts, self.pgconn) if as_commands else (cause_values(parts, self.pgconn),)
 
     def note_query(self, query: object) -> None:
         """Refuse a statement that ends the transaction; note one that may leave something in the session."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
 
+from rowbus.database.postgresql.cause import cause_values
 from rowbus.database.postgresql.connection import AsyncSession, bound_sends, raise_first_failure, shut_down
 from rowbus.database.postgresql.faults import last_words, translate, translate_send
 from rowbus.database.postgresql.handler_connection import SAVEPOINT, UNDO, SyncHandlerConnection
@@ -134,6 +135,8 @@ class ReceiveSession(AsyncSession):
         check = (_CHECK_CONSTRAINTS, *connection.own_settings) if connection.own_settings else ()
         if not last:
             return check
+        if connection.has_cause and not check:  # what leaves is of all messages of a batch
+            check = (cause_values({}, connection.pgconn),)
         if connection.touched or not connection.attempt_open:
             return (*check, _BOUND, *last)
         connection.touched = connection.savepoint_set = True
@@ -203,6 +206,7 @@ class ReceiveSession(AsyncSession):
         """From here on, what a handler does through its connection can be undone."""
         self.connection.attempt_open = True
         self.connection.touched = False
+        self.connection.caused_by = None
 
     @property
     def is_occupied(self) -> bool:
@@ -290,3 +294,4 @@ class ReceiveSession(AsyncSession):
         connection = self.connection
         connection.own_settings = connection.clearing = ()
         connection.attempt_open = connection.touched = connection.savepoint_set = False
+        connection.has_cause, connection.caused_by = False, None

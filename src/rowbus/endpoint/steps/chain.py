@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from rowbus.endpoint.pipeline import identify
+from rowbus.endpoint.pipeline import identify, subject_of
 from rowbus.endpoint.steps.context import StepContext
 from rowbus.errors import ConfigurationError, HandlerError
 from rowbus.running.awaited_calls import refuse_forgotten
 from rowbus.running.functions import can_be_called, described, is_async
+from rowbus.running.handling import concerning
 from rowbus.running.turns import onto_loop
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ class OwnSteps:
         await onto_loop()
         identify(delivery)
         context = StepContext(delivery, self._pipeline, self._failures)
-        await self._run(0, context)
+        with concerning(subject_of(delivery)):
+            await self._run(0, context)
         refuse_forgotten(context)
 
     async def _run(self, position: int, context: StepContext) -> None:

@@ -22,12 +22,14 @@ from rowbus.log.consumers.consumer import LogConsumer
 from rowbus.log.consumers.event_attempts import Handling
 from rowbus.log.consumers.policy import DeadLetter, RetryAfter, Verdict
 from rowbus.log.consumers.table import ConsumerTable
+from rowbus.log.consumers.telling import EventsSubject
 from rowbus.messages.address import DEFAULT_SCHEMA
 from rowbus.messages.addresses import PostgresAddresses
 from rowbus.messages.outgoing import Origin
 from rowbus.running import functions
 from rowbus.running.awaited_calls import note_calls, note_calls_on, refuse_coroutine, refuse_forgotten
 from rowbus.running.functions import Contexts, check_handler
+from rowbus.running.handling import concerning
 from rowbus.running.threads import Threads
 from rowbus.transport.composition import Composer, identity_of
 from rowbus.transport.inserts import Inserts
@@ -212,10 +214,16 @@ class Caller:
         self._sender = sender
         self._takes_context = takes_context(consumer.function)
         self._is_async = inspect.iscoroutinefunction(consumer.function)
+        self._name = functions.qualified_name(consumer.function)
         self._threads = Threads("rowbus-consumer")
 
     async def call(self, events: Sequence[Event], attempt: EventAttempt) -> None:
         """Call the handler with the events, or with the only one; raises what it raises."""
+        names = (self._consumer.log, self._consumer.name)
+        with concerning(EventsSubject(*names, attempt.batch, events, self._name)):
+            await self._call(events, attempt)
+
+    async def _call(self, events: Sequence[Event], attempt: EventAttempt) -> None:
         given: object = list(events) if self._consumer.batch else events[0]
         function = self._consumer.function
         if not self._is_async:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from time import time
 from typing import TYPE_CHECKING
 
+from rowbus.log.cause import NO_CAUSE, read_cause
 from rowbus.log.consumers.policy import RetryAfter
 from rowbus.running.handling import concerning
 from rowbus.running.telemetry.instruments import instruments
@@ -37,6 +38,41 @@ class BatchSubject:
     def fields(self) -> Mapping[str, object]:
         """Return what a log line says of it."""
         return {"log": self._log, "consumer": self._consumer, "batch_id": int(self.id)}
+
+    def cause(self) -> Mapping[str, str]:
+        """Return nothing: its events cause changes."""
+        return {}
+
+
+class EventsSubject(BatchSubject):
+    """Events of a batch that a handler is called with: what a change that it makes says it was caused by."""
+
+    __slots__ = ("_events",)
+
+    def __init__(self, log: str, consumer: str, batch: Batch, events: Sequence[Event], handler: str) -> None:
+        """Take them as they are; nothing is read before something is changed."""
+        super().__init__(log, consumer, batch)
+        self.handler = handler
+        self._events = events
+
+    def cause(self) -> Mapping[str, str]:
+        """Return `log/event` as the message, `log/first-last` where there are several; their type, if all have one.
+
+        An event that tells a cause of its own, as that of a captured table does, goes on with the conversation, the
+        user and the request.
+        """
+        first, last = self._events[0], self._events[-1]
+        types = {event.type or "" for event in self._events}
+        earlier = read_cause(first.extra4) if first is last else NO_CAUSE
+        return {
+            "message_id": f"{self._log}/{first.id}" + ("" if first is last else f"-{last.id}"),
+            "conversation_id": earlier.conversation_id or "",
+            "message_type": types.pop() if len(types) == 1 else "",
+            "handler": self.handler,
+            "endpoint": self._consumer,
+            "user": earlier.user or "",
+            "request": earlier.request or "",
+        }
 
 
 class Telling:

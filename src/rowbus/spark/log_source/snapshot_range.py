@@ -167,9 +167,14 @@ class SnapshotRange:
     """Statements on the events between two ticks, with the retried events of one consumer or of none."""
 
     def __init__(self, begin: TickPosition, end: TickPosition, owner: int | None) -> None:
-        """Bind the snapshots. `owner` is the consumer's subscription. No I/O."""
-        self._search = search_between(begin.snapshot, end.snapshot)
+        """Bind the snapshots. `owner` is the consumer's subscription. No I/O.
+
+        For nearly all events a comparison says what a snapshot sees, at a fraction of the function's price.
+        """
+        earlier, later = begin.snapshot, end.snapshot
+        self._search = search_between(earlier, later)
         self._snapshots = {"earlier": begin.snap, "later": end.snap, "owner": owner}
+        self._snapshots |= {"earlier_xmax": earlier.xmax, "later_xmin": later.xmin}
 
     def has_events(self, name: str) -> Statement[bool]:
         """Return whether a table has an event of the range."""

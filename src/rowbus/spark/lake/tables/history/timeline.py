@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.captured import row_change
+from rowbus.log import row_change
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -12,8 +12,8 @@ from (
     where
         ev.ev_txid >= :'low'
         and ev.ev_txid < :'high'
-        and txid_visible_in_snapshot(ev.ev_txid, :'later')
-        and not txid_visible_in_snapshot(ev.ev_txid, :'earlier')
+        and (ev.ev_txid < :'later_xmin'::bigint or txid_visible_in_snapshot(ev.ev_txid, :'later'))
+        and (ev.ev_txid >= :'earlier_xmax'::bigint or not txid_visible_in_snapshot(ev.ev_txid, :'earlier'))
         and (ev.ev_owner is null or ev.ev_owner = :'owner')
     union all
     select ev.ctid as place

@@ -43,6 +43,6 @@ where
     and (:'ev_extra1_one_of'::text[] is null or ev.ev_extra1 = any(:'ev_extra1_one_of'::text[]))
     and (:'ev_extra1_prefix'::text is null or starts_with(ev.ev_extra1, :'ev_extra1_prefix'::text))
     and (:'ev_extra1_null'::boolean is null or (ev.ev_extra1 is null) = :'ev_extra1_null'::boolean)
-    and txid_visible_in_snapshot(ev.ev_txid, :'later')
-    and not txid_visible_in_snapshot(ev.ev_txid, :'earlier')
+    and (ev.ev_txid < :'later_xmin'::bigint or txid_visible_in_snapshot(ev.ev_txid, :'later'))
+    and (ev.ev_txid >= :'earlier_xmax'::bigint or not txid_visible_in_snapshot(ev.ev_txid, :'earlier'))
     and (ev.ev_owner is null or ev.ev_owner = :'owner')

@@ -18,6 +18,6 @@ where
     and ev.ev_extra2 is null
     and ev.ev_extra3 is null
     and ev.ev_extra4 is null
-    and txid_visible_in_snapshot(ev.ev_txid, :'later')
-    and not txid_visible_in_snapshot(ev.ev_txid, :'earlier')
+    and (ev.ev_txid < :'later_xmin'::bigint or txid_visible_in_snapshot(ev.ev_txid, :'later'))
+    and (ev.ev_txid >= :'earlier_xmax'::bigint or not txid_visible_in_snapshot(ev.ev_txid, :'earlier'))
     and (ev.ev_owner is null or ev.ev_owner = :'owner')

@@ -22,8 +22,11 @@ where
         (
             ev.ev_txid >= :'low'
             and ev.ev_txid < :'high'
-            and txid_visible_in_snapshot(ev.ev_txid, :'later')
-            and not txid_visible_in_snapshot(ev.ev_txid, :'earlier')
+            and (ev.ev_txid < :'later_xmin'::bigint or txid_visible_in_snapshot(ev.ev_txid, :'later'))
+            and (
+                ev.ev_txid >= :'earlier_xmax'::bigint
+                or not txid_visible_in_snapshot(ev.ev_txid, :'earlier')
+            )
         )
         or ev.ev_txid = any(:'late'::bigint[])
     )

@@ -18,8 +18,11 @@ select
             where
                 ev.ctid >= format('(%s,0)', e.blocks * n.part / :'samples')::tid
                 and ev.ctid < format('(%s,0)', e.blocks * n.part / :'samples' + 1)::tid
-                and txid_visible_in_snapshot(ev.ev_txid, :'later')
-                and not txid_visible_in_snapshot(ev.ev_txid, :'earlier')
+                and (ev.ev_txid < :'later_xmin'::bigint or txid_visible_in_snapshot(ev.ev_txid, :'later'))
+                and (
+                    ev.ev_txid >= :'earlier_xmax'::bigint
+                    or not txid_visible_in_snapshot(ev.ev_txid, :'earlier')
+                )
                 and (ev.ev_owner is null or ev.ev_owner = :'owner')
         )
         from generate_series(0, :'samples' - 1) as n (part)

@@ -1,6 +1,7 @@
 -- Write the query for the events of the transactions that the later of two ticks sees and the earlier one does not.
 -- It looks an old transaction that was open at the earlier tick and ended by the later one up by its id: so an old open
--- transaction does not make every batch read all that was written since. The snapshots are in the text,
+-- transaction does not make every batch read all that was written since. Comparisons come before the functions, which
+-- cost more: nearly no event needs these. The snapshots are in the text,
 -- so it stays valid however the ticks change. An event to be retried is its owner's alone (NULL: not retried).
 -- The text is executed with any search path, also by functions that run with their owner's rights: it is qualified
 -- throughout. Locks nothing; returns the text, ordered by event, NULL if a tick is not there.
@@ -60,10 +61,13 @@ begin
             pg_catalog.format(
                 v_columns || ' from %1$s as ev'
                 ' where ev.ev_txid operator(pg_catalog.>=) %2$s and ev.ev_txid operator(pg_catalog.<=) %3$s'
-                ' and pg_catalog.txid_visible_in_snapshot(ev.ev_txid, %4$L::pg_catalog.txid_snapshot)'
-                ' and not pg_catalog.txid_visible_in_snapshot(ev.ev_txid, %5$L::pg_catalog.txid_snapshot) and %6$s'
+                ' and (ev.ev_txid operator(pg_catalog.<) %7$s'
+                ' or pg_catalog.txid_visible_in_snapshot(ev.ev_txid, %4$L::pg_catalog.txid_snapshot))'
+                ' and (ev.ev_txid operator(pg_catalog.>=) %8$s'
+                ' or not pg_catalog.txid_visible_in_snapshot(ev.ev_txid, %5$L::pg_catalog.txid_snapshot)) and %6$s'
                 || v_late_part,
-                pgq.quote_fqname(t.name), v_low, pg_catalog.txid_snapshot_xmax(v_to), v_to, v_from, v_owner
+                pgq.quote_fqname(t.name), v_low, pg_catalog.txid_snapshot_xmax(v_to), v_to, v_from, v_owner,
+                pg_catalog.txid_snapshot_xmin(v_to), pg_catalog.txid_snapshot_xmax(v_from)
             ),
             ' union all '
         ) || ' order by 1'

@@ -16,7 +16,9 @@ declare
     v_list text := coalesce(v_options.o_key, case when v_exact then pgq.exact_key(i_table, i_args) else pgq.index_key(i_table) end);
     v_key text[];
     v_ignored text[];
-    v_event text := 'array[%L, %s, %L, %s, null, null]';
+    v_event text := pg_catalog.format(
+        'array[%%L, %%s, %%L, %%s, null, %s]', case when pgq.tells_cause(i_args) then 'pgq.current_cause()' else 'null' end
+    );
     v_name text;
     v_update text;
     v_key_code text;

@@ -2,7 +2,8 @@
 -- i_format: json, url or sql (jsontriga, logutriga, sqltriga); i_args: further arguments of the trigger
 -- (docs/wire-format.md#trigger-arguments), insert-only where only new rows matter, always for a trigger that fires for
 -- changes that replication applies, too, as-root for a partitioned table whose events name it and not its partitions, or
--- as-pgq for a trigger without the argument exact, which each has otherwise.
+-- as-pgq for a trigger without the argument exact, which each has otherwise, and no-cause for one without cause, which
+-- each exact one has that does not say what ev_extra4 is.
 -- Repeating it changes the triggers to what is asked. Returns the trigger's name. Locks the table as create trigger
 -- does; needs the right to. Where the caller may not run maint_capture, generated code has to wait for the next
 -- maintenance.
@@ -21,7 +22,7 @@ declare
     v_args text[] := pgq.capture_arguments(i_table, i_queue_name, i_format, i_args);
     v_of_truncate text[] := array(
         select a.value from unnest(v_args) with ordinality as a (value, place)
-        where a.place = 1 or a.value = any('{exact,deny,as-root,whole-row}') order by a.place
+        where a.place = 1 or a.value = any('{exact,cause,deny,as-root,whole-row}') order by a.place
     );
     v_function text := case i_format when 'json' then 'jsontriga' when 'url' then 'logutriga' when 'sql' then 'sqltriga' end;
 begin
@@ -70,13 +71,16 @@ language plpgsql stable
 set search_path = pg_catalog, pgq, pg_temp as $$
 declare
     v_exact text[] := case when 'as-pgq' = any(i_args) then '{}' else '{exact}' end;
+    v_cause text[] := case when not exists (
+        select from unnest(i_args) as a (value) where a.value in ('as-pgq', 'no-cause') or a.value like 'ev_extra4=%'
+    ) then '{cause}' end;
     v_needs_key boolean := i_format <> 'sql' and table_key(i_table) is null and not exists (
         select from unnest(i_args) as a (value) where a.value like 'pkey=%' or a.value in ('as-pgq', 'insert-only')
     );
 begin
-    return i_queue_name || v_exact || case when v_needs_key then '{whole-row}'::text[] end || array(
+    return i_queue_name || v_exact || v_cause || case when v_needs_key then '{whole-row}'::text[] end || array(
         select a.value from unnest(i_args) with ordinality as a (value, place)
-        where a.value <> all('{insert-only,as-pgq,always,exact,whole-row}') order by a.place
+        where a.value <> all('{insert-only,as-pgq,no-cause,always,exact,cause,whole-row}') order by a.place
     );
 end
 $$;
@@ -126,7 +130,7 @@ begin
     elsif v_options.o_bad is not null then
         raise exception using
             errcode = '22023', message = pg_catalog.format('capture_table: unknown argument %s', i_args[v_options.o_bad + 1]),
-            hint = 'Use ignore=…, mask=column:hash, pkey=…, backup, deny, ev_type=…, ev_data=…, ev_extra1=… to ev_extra4=…, when=…, insert-only, always, as-root or as-pgq.';
+            hint = 'Use ignore=…, mask=column:hash, pkey=…, backup, deny, ev_type=…, ev_data=…, ev_extra1=… to ev_extra4=…, when=…, insert-only, always, as-root, no-cause or as-pgq.';
     elsif 'as-root' = any(i_args[2:]) and i_table is distinct from pg_catalog.pg_partition_root(i_table) then
         raise exception using
             errcode = '22023', message = pg_catalog.format('capture_table: %s is no partitioned table, or a partition', i_table),

@@ -92,6 +92,7 @@ begin
         perform pgq.check_expressions(i_args, v_names, pgq.row_table(i_new));
         return null;
     end if;
+    v_event[6] := case when pgq.tells_cause(i_args) then pgq.current_cause() end;
     return pgq.override_event(
         v_event, v_options.o_expressions, i_args, v_names, v_kinds, case when i_op operator(pg_catalog.=) 'DELETE' then i_old else i_new end
     );

@@ -24,7 +24,8 @@ begin
     perform pgq.check_trigger(i_op, i_when, i_args, pgq.trigger_options(i_args), v_key, v_names, i_table);
     return array[
         pgq.event_type(i_format, i_op, i_table, v_key), case when i_format operator(pg_catalog.=) 'json' then '{}' else '' end,
-        pg_catalog.concat(i_table[1], '.', i_table[2]), null, null, null
+        pg_catalog.concat(i_table[1], '.', i_table[2]), null, null,
+        case when pgq.tells_cause(i_args) then pgq.current_cause() end
     ];
 end
 $$;

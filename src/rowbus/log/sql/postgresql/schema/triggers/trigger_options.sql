@@ -1,6 +1,6 @@
 -- Reads the arguments of a trigger that follow the queue's name, in their order; the last of ignore= and of pkey=
--- counts, and the first of an expression. What Rowbus adds has no option: see is_exact, named_table, exact_key and
--- column_mask. "bad" is the place of the first that is none. o_expressions: of ev_type, ev_data, ev_extra1 … ev_extra4 and when. Locks nothing.
+-- counts, and the first of an expression. What Rowbus adds has no option: see is_exact, tells_cause, named_table,
+-- exact_key and column_mask. "bad" is the place of the first that is none. o_expressions: of ev_type, ev_data, ev_extra1 … ev_extra4 and when. Locks nothing.
 create or replace function pgq.trigger_options(
     i_args text[],
     out o_skip boolean,
@@ -22,7 +22,7 @@ begin
         v_place := pg_catalog.array_position(v_fields, pg_catalog.split_part(i_args[i], '=', 1));
         case
             when i_args[i] operator(pg_catalog.=) 'SKIP' then o_skip := true;
-            when i_args[i] operator(pg_catalog.=) any('{exact,as-root,whole-row}') then null;
+            when i_args[i] operator(pg_catalog.=) any('{exact,cause,as-root,whole-row}') then null;
             when i_args[i] operator(pg_catalog.=) 'backup' then o_backup := true;
             when i_args[i] operator(pg_catalog.=) 'deny' then o_deny := true;
             when i_args[i] operator(pg_catalog.~~) 'ignore=%' then o_ignored := v_value;

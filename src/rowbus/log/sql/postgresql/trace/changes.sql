@@ -1,0 +1,42 @@
+-- List the changes of captured tables that logs still hold, the oldest first: those of one table whose data hold a text,
+-- and all that empty it, or those whose cause holds a text. Reads all events: they have no index but of transactions.
+-- Locks nothing; returns a row a change, in the order of `_Found` in log/trace.py.
+select
+    (
+        select queue.queue_name
+        from pgq.queue
+        inner join pg_class as class on ev.tableoid = class.oid
+        inner join pg_namespace as namespace on class.relnamespace = namespace.oid
+        where starts_with(namespace.nspname || '.' || class.relname, queue.queue_data_pfx || '_')
+    ) as log_name,
+    ev.ev_id,
+    ev.ev_time,
+    ev.ev_txid,
+    ev.ev_type,
+    ev.ev_data,
+    ev.ev_extra1,
+    ev.ev_extra4
+from pgq.event_template as ev
+where
+    ev.ev_owner is null
+    and ev.ev_extra1 is not null
+    and (
+        :'table'::text is null
+        or ev.ev_extra1 = coalesce(
+            (
+                select namespace.nspname || '.' || class.relname
+                from pg_class as class
+                inner join pg_namespace as namespace on class.relnamespace = namespace.oid
+                where class.oid = to_regclass(:'table'::text)
+            ),
+            :'table'::text
+        )
+    )
+    and (
+        :'in_data'::text is null
+        or strpos(ev.ev_data, :'in_data'::text) > 0
+        or ev.ev_type = 'R'
+        or ev.ev_type like '{"op"%TRUNCATE%'
+    )
+    and (:'in_cause'::text is null or strpos(ev.ev_extra4, :'in_cause'::text) > 0)
+order by ev.ev_time, ev.ev_id

@@ -1,0 +1,121 @@
+"""`rowbus trace`: who changed a row, and what a message changed and sent; of no other row and no other message."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+import psycopg
+import pytest
+
+import rowbus
+from tests.fixtures.command_line import CommandLine
+
+ANN = {
+    "message_id": "m-1",
+    "conversation_id": "c",
+    "message_type": "Shop.PlaceOrder",
+    "handler": "shop.place",
+}
+FORMATS = ["json", "url"]
+
+
+@pytest.fixture
+def database(log_database: str) -> str:
+    """Give a database that has the event log."""
+    return log_database
+
+
+def say(connection: psycopg.Connection, **parts: str) -> None:
+    """Say what causes the changes of the transaction, as a receiver does."""
+    connection.execute("select set_config('rowbus.cause', %s, true)", [json.dumps(parts)])
+
+
+@pytest.fixture
+def shop(pgq: psycopg.Connection) -> psycopg.Connection:
+    """Give a captured table of orders, by region and number, with changes of several messages."""
+    pgq.execute("select pgq.create_queue('changes')")
+    pgq.execute("create table orders (region text, number numeric, note text, primary key (region, number))")
+    return pgq
+
+
+def change(connection: psycopg.Connection, form: str) -> None:
+    connection.execute("select pgq.capture_table('orders', 'changes', %s)", [form])
+    with connection.transaction():
+        say(connection, **ANN)
+        connection.execute(
+            "insert into orders values ('EU', 42, 'new'), ('EU', 4, '42'), ('a&b \"c\"', 42, 'EU')"
+        )
+    with connection.transaction():
+        say(connection, message_id="m-11", user="bob")
+        connection.execute("update orders set note = 'changed' where number = 42 and region = 'EU'")
+    connection.execute("delete from orders where number = 42 and region = 'EU'")
+
+
+def told(rowbus: CommandLine, *arguments: str) -> Any:  # noqa: ANN401 - JSON
+    done = rowbus("trace", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_row_is_told_by_its_whole_key_with_what_caused_each_change(
+    shop: psycopg.Connection, rowbus: CommandLine, form: str
+) -> None:
+    change(shop, form)
+    changes = told(rowbus, "row", "orders", "EU", "42")
+    assert [(it["operation"], it["cause"]["message_id"], it["cause"]["user"]) for it in changes] == [
+        ("insert", "m-1", None),
+        ("update", "m-11", "bob"),
+        ("delete", None, None),
+    ]
+    assert {(it["log"], it["table"], *it["key"].values()) for it in changes} == {
+        ("changes", "public.orders", "EU", "42")
+    }
+    [odd] = told(rowbus, "row", "public.orders", 'a&b "c"', "42")
+    assert odd["key"] == {"region": 'a&b "c"', "number": "42"}
+
+    missing = rowbus("trace", "row", "orders", "EU", "2")
+    assert missing.returncode == 1
+    assert "no log holds a change of orders EU 2" in missing.stderr
+
+
+def test_what_empties_the_table_changes_each_row(shop: psycopg.Connection, rowbus: CommandLine) -> None:
+    change(shop, "json")
+    with shop.transaction():
+        say(shop, message_id="m-3")
+        shop.execute("truncate orders")
+    assert [it["operation"] for it in told(rowbus, "row", "orders", "EU", "4")] == ["insert", "truncate"]
+
+
+def test_a_message_is_told_with_what_it_changed_and_sent(
+    shop: psycopg.Connection, rowbus: CommandLine
+) -> None:
+    change(shop, "json")
+    for statement in (f"Billing{number}" for number in range(2)):
+        for line in _queue(statement):
+            shop.execute(line)
+    sent = {
+        "NServiceBus.RelatedTo": "m-1",
+        "NServiceBus.MessageId": "s",
+        "NServiceBus.EnclosedMessageTypes": "Shop.Bill",
+    }
+    for headers in (sent, {**sent, "NServiceBus.RelatedTo": "m-11"}, {}):
+        query = 'insert into "Billing1" (id, headers, body) values (%s, %s, %s)'
+        shop.execute(query, [uuid.uuid4(), json.dumps(headers), b"{}"])
+
+    found = told(rowbus, "message", "m-1")
+    assert [it["key"]["number"] for it in found["changes"]] == ["42", "4", "42"]
+    assert [(it["message_id"], it["type"]) for it in found["sent"]] == [("s", "Shop.Bill")]
+    shown = rowbus("trace", "message", "m-1").stdout
+    assert "region=EU, number=42" in shown
+    assert "Billing1" in shown
+
+    nothing = rowbus("trace", "message", "m")
+    assert nothing.returncode == 1
+    assert "no log holds a change that message m caused" in nothing.stderr
+
+
+def _queue(name: str) -> list[bytes]:
+    return [statement.encode() for statement in rowbus.queue_sql(name)]
