@@ -6,9 +6,12 @@ that a developer's own database is never what the tests run against.
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Generator
 
 import hypothesis
+import pytest
 
 from tests.fixtures.processes import heed_control_c
 
@@ -35,3 +38,14 @@ heed_control_c()
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("rowbus", deadline=None)
 hypothesis.settings.load_profile("rowbus")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None]:
+    """Collect without looking for garbage: all that is made stays, and looking at it takes a third of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()

@@ -16,6 +16,7 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
 from rowbus.log.schema.installer import install_and_report
 from tests.fixtures import forked
+from tests.fixtures.every import every
 
 Connection = psycopg.Connection[Any]
 STRANGER = "rowbus_test_stranger"
@@ -59,14 +60,18 @@ FORBIDDEN: list[LiteralString] = [
 ]
 
 
-@pytest.mark.parametrize("attack", FORBIDDEN)
-@pytest.mark.usefixtures("role")
-def test_a_role_that_nobody_gave_anything_does_not_read_forge_or_drop_logs(
-    session: Session, database: str, attack: LiteralString
-) -> None:
+@pytest.fixture
+def new_log(session: Session) -> None:
+    """Have a log "q" with the grants that a new one has."""
     assert install_and_report(session).grants == "new"
     session.connection.execute("select pgq.create_queue('q')")
 
+
+@every("attack", FORBIDDEN)
+@pytest.mark.usefixtures("role", "new_log")
+def test_a_role_that_nobody_gave_anything_does_not_read_forge_or_drop_logs(
+    database: str, attack: LiteralString
+) -> None:
     with (
         psycopg.connect(make_conninfo(database, options=f"-c role={STRANGER}")) as stranger,
         pytest.raises(errors.InsufficientPrivilege),

@@ -294,7 +294,7 @@ async def test_connections_that_break_at_any_time_double_and_lose_nothing(rememb
     instances = [remembering.make("Sales", batch_size=size) for size in (1, 5)]
     for instance in instances:
         writing(remembering.backend, instance, [])
-    orders = [str(number) for number in range(300)]
+    orders = [str(number) for number in range(100)]
 
     async with instances[0], instances[1]:
         for order in orders:
@@ -304,7 +304,7 @@ async def test_connections_that_break_at_any_time_double_and_lose_nothing(rememb
                     f'{{"NServiceBus.MessageId":"{order}","NServiceBus.EnclosedMessageTypes":"{NAME}"}}',
                     f'{{"order_id":"{order}"}}'.encode(),
                 )
-            if int(order) % 60 == 59:
+            if int(order) % 20 == 19:
                 await remembering.backend.terminate_sessions()
         await empty(remembering, instances[0])
 

@@ -96,16 +96,16 @@ async def bodies(backend: Backend, address: QueueAddress) -> list[bytes | None]:
 async def test_what_is_due_goes_straight_to_its_queue_in_the_order_of_its_time(
     movers: Movers, backend: Backend, delayed: Delayed
 ) -> None:
-    for number in reversed(range(250)):
+    for number in reversed(range(120)):
         await delayed.insert(headers_of(str(number), ACCEPTED, BILLING), b"%d" % number, due_in=number - 300)
 
     await movers.make().start()
 
     async def moved() -> bool:
-        return await backend.count(BILLING) == 250
+        return await backend.count(BILLING) == 120
 
     await eventually(moved)
-    assert await bodies(backend, BILLING) == [b"%d" % number for number in range(250)]
+    assert await bodies(backend, BILLING) == [b"%d" % number for number in range(120)]
     assert await backend.count(SALES) == 0
     assert await delayed.count() == 0
 
@@ -198,7 +198,7 @@ async def test_movers_without_sessions_of_their_own_all_move_and_none_twice(
     movers: Movers, backend: Backend, delayed: Delayed
 ) -> None:
     """Behind a pooler in transaction mode there are no session locks: rows are locked all the same."""
-    for number in range(300):
+    for number in range(150):
         await delayed.insert(headers_of(str(number), ACCEPTED, BILLING), due_in=0)
     for mover in (movers.make(notifications=False), movers.make(notifications=False)):
         await mover.start()
@@ -207,14 +207,14 @@ async def test_movers_without_sessions_of_their_own_all_move_and_none_twice(
         return await delayed.count() == 0
 
     await eventually(moved)
-    assert await backend.count(BILLING) == 300
+    assert await backend.count(BILLING) == 150
 
 
 async def test_a_mover_of_net_works_on_the_same_table_and_none_is_lost_or_doubled(
     movers: Movers, backend: Backend, delayed: Delayed
 ) -> None:
-    for number in range(600):
-        await delayed.insert(headers_of(str(number), ACCEPTED, BILLING), due_in=number / 2000)
+    for number in range(200):
+        await delayed.insert(headers_of(str(number), ACCEPTED, BILLING), due_in=number / 1000)
     await movers.make().start()
 
     async with await psycopg.AsyncConnection.connect(backend.dsn, autocommit=True) as connection:
@@ -223,8 +223,8 @@ async def test_a_mover_of_net_works_on_the_same_table_and_none_is_lost_or_double
             await net.move()
     straight = {row.headers[Header.MESSAGE_ID] for row in await backend.rows(BILLING)}
     through_own = {row.headers[Header.MESSAGE_ID] for row in await backend.rows(SALES)}
-    assert len(straight) + len(through_own) == 600
-    assert straight | through_own == {str(number) for number in range(600)}
+    assert len(straight) + len(through_own) == 200
+    assert straight | through_own == {str(number) for number in range(200)}
 
 
 async def test_a_failed_forward_is_retried_as_the_policy_says(
@@ -436,7 +436,7 @@ async def test_what_can_go_nowhere_is_passed_over_for_a_while_and_nothing_of_it_
 
     assert await delayed.count() == 1
     assert await backend.count(BILLING) == 3
-    assert len({row.id for row in await backend.rows(ERROR)}) == 250
+    assert len({row.id for row in await backend.rows(ERROR)}) == 120
 
 
 async def test_a_mover_goes_on_with_what_it_can_move_and_tells_of_what_it_cannot(
