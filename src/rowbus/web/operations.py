@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.errors import ConfigurationError, RowbusError, StorageError
 from rowbus.transport.operations import trail
 from rowbus.transport.operations.discarded.table import begin_to_keep, discarded_address
-from rowbus.transport.operations.table import STOPPING, operations_address
+from rowbus.transport.operations.table import STOPPING, operations_table
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
@@ -161,7 +161,7 @@ class Note(NamedTuple):
 def begin(session: Session, addresses: Addresses, operation: Operation, note: Note) -> OperationsTable:
     """Note that an operation begins; create the log if it is missing. Raises ConfigurationError if the role may not."""
     act = trail.Act(operation.who, operation.what, note.queue, operation.subject, note.meant)
-    with _noting_in(operations_address(addresses)):
+    with _noting_in(operations_table(addresses).address):
         return trail.begin(session, addresses, operation.id, act)
 
 
