@@ -66,7 +66,8 @@ async def attempt(
     if not in_transaction and not session.ended and not session.closed:
         await onto_loop()
         await session.rollback()
-        error = error or HandlerError("The handler left a transaction open that it began: it is rolled back.")
+        if error is None:
+            error = HandlerError("The handler left a transaction open that it began: it is rolled back.")
     if error is None:
         return None
     await onto_loop()
