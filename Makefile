@@ -84,6 +84,7 @@ check-pyright: $(VENV)/dev.stamp
 .PHONY: check-imports
 check-imports: $(VENV)/dev.stamp
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.circles
 
 .PHONY: check-sql
 check-sql: $(VENV)/dev.stamp

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import rowbus.demo
-from rowbus.demo.catalogue import CURRENCIES, PRODUCTS
+from rowbus.demo.sales import CURRENCIES, PRODUCTS
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ PAYMENTS = [
     ("google-pay", 8),
 ]
 
-# What goes wrong, in how many of a thousand orders; see rowbus/demo/partners.py and catalogue.py.
+# What goes wrong, in how many of a thousand orders; see rowbus/demo/partners.py and sales.py.
 TROUBLES = [
     ("tok_insufficient_funds", 25), ("tok_expired_card", 12), ("tok_stolen_card", 4), ("tok_slow_bank", 12),
     ("tok_broken_bank", 3), ("antarctica", 3), ("quantity", 5), ("product", 6), ("currency", 3),

@@ -31,10 +31,9 @@ from rowbus.messages.headers import Header
 from rowbus.messages.identity import Identity
 from rowbus.transport.delayed_store import decisions
 from rowbus.transport.receiving.decisions.interruptions import lost_connection
-from rowbus.transport.recoverability.failure_headers import failed_message
+from rowbus.transport.recoverability.failure_headers import failed_message, python_traceback
 from rowbus.transport.recoverability.policy import FailedAttempt, MoveToErrorQueue
-from rowbus.transport.recoverability.stack_trace import python_traceback
-from rowbus.work.outages import is_outage_in_handler
+from rowbus.work.fate import is_outage_in_handler
 from tests.fixtures.every import every
 from tests.fixtures.strangers import REFUSED, stranger
 

@@ -1,6 +1,6 @@
 """The pages about the code: `docs/architecture.md` and those below `docs/architecture/`, and what they say is there.
 
-A page cites in code type: files by the end of their path (`ticker/service.py`, `store.sql`), folders with a stroke at
+A page cites in code type: files by the end of their path (`ticker/ticker.py`, `store.sql`), folders with a stroke at
 their end (`log/ticker/`). The tree of the first page has every folder below `src/rowbus`, and the folders in those of
 which it draws any.
 """

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from rowbus.bench.latencies import _time_one
+from rowbus.bench.course import _time_one
 from rowbus.transport.client import AsyncClient
 
 

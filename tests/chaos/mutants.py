@@ -198,7 +198,7 @@ MUTANTS = (
         "stood still",
         (
             Edit(
-                "rowbus/log/ticker/service.py",
+                "rowbus/log/ticker/ticker.py",
                 "configuration(self._settings, self._settings.silence_timeout)",
                 "configuration(self._settings, NEVER)",
             ),

@@ -78,7 +78,7 @@ def test_each_of_the_list_is_asked_for() -> None:
     members = {
         f"{owner}.{name}" for owner in ("AsyncConnection", "Connection") for name in ("lock", "_pipeline")
     }
-    members |= {"AsyncConnection._prepared"}
+    members |= {"AsyncConnection._prepared", "AsyncConnection._adapters", "Connection._adapters"}
     assert OURS.keys() | members == UNDOCUMENTED.keys()
 
 

@@ -59,3 +59,26 @@ async def test_a_message_that_raises_one_ends_in_the_error_queue_with_what_it_sa
     assert sorted(one[Header.EXCEPTION_MESSAGE] or "" for one in headers) == sorted(
         f"out of {refused}" for refused in REFUSED
     )
+
+
+@pytest.mark.only("PostgreSQL", reason="its handlers begin a transaction by a statement")
+async def test_one_that_leaves_its_handlers_transaction_open_is_told_by_its_own_name(
+    endpoints: Endpoints,
+) -> None:
+    never = rowbus.Recoverability(immediate=0, delayed=0)
+    sales = endpoints.make("Sales", transaction_mode=rowbus.TransactionMode.NONE, recoverability=never)
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        await context.connection.execute("begin")
+        raise stranger(message.order_id)(f"out of {message.order_id}")
+
+    async def given_up() -> bool:
+        return await endpoints.backend.count(ERROR) == 1
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("__bool__"))
+        await eventually(given_up)
+
+    [row] = await endpoints.backend.rows(ERROR)
+    assert row.headers[Header.EXCEPTION_MESSAGE] == "out of __bool__"

@@ -18,8 +18,8 @@ import rowbus
 from rowbus.database.embedded import Cluster, find_binaries
 from rowbus.database.postgresql.connection import AsyncSession
 from rowbus.transport.queues import lookout
+from rowbus.transport.queues.lookout import QueueWatch
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.queues.watch import QueueWatch
 from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import Endpoints, PlaceOrder

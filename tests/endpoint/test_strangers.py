@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 import pytest
+from psycopg.rows import dict_row
+from psycopg.types.string import TextLoader
 
 import rowbus
 from rowbus.transport.recoverability.policy import Verdict
@@ -438,6 +440,47 @@ async def test_a_setting_that_a_handler_changes_is_there_for_nobody_else(
     assert len(seen) == 1
     assert await backend.count(ERROR) == 0
     assert sorted(await backend.business()) == sorted([*SETTINGS, *(f"after {order}" for order in SETTINGS)])
+
+
+WAYS: dict[str, Callable[[Any], object]] = {
+    "rows": lambda connection: setattr(connection, "row_factory", dict_row),
+    "cursors": lambda connection: setattr(connection, "cursor_factory", object),
+    "named cursors": lambda connection: setattr(connection, "server_cursor_factory", object),
+    "adapters": lambda connection: connection.adapters.register_loader("int4", TextLoader),
+}
+
+
+@pytest.mark.parametrize("kind", ["async", "def"])
+@pytest.mark.parametrize("batch_size", [1, 10])
+async def test_what_a_handler_sets_of_its_connection_is_there_for_nobody_else(
+    endpoints: Endpoints, batch_size: int, kind: str
+) -> None:
+    backend, seen = endpoints.backend, list[object]()
+    sales = endpoints.make("Sales", concurrency=1, batch_size=batch_size, recoverability=NO_RETRIES)
+
+    if kind == "def":
+
+        @sales.handler
+        def place(message: PlaceOrder, context: rowbus.SyncContext) -> None:
+            seen.append(context.connection.execute("select 1").fetchone())
+            seen.append(context.connection.server_cursor_factory is not object)
+            WAYS[message.order_id](context.connection)
+
+    else:
+
+        @sales.handler
+        async def place_async(message: PlaceOrder, context: rowbus.Context) -> None:
+            seen.append(await (await context.connection.execute("select 1")).fetchone())
+            seen.append(context.connection.server_cursor_factory is not object)
+            WAYS[message.order_id](context.connection)
+
+    await sales.install()
+    await backend.client().send_many("Sales", map(PlaceOrder, [*WAYS, *WAYS]))
+    async with sales:
+        await eventually(lambda: holds(backend, "Sales", 0))
+
+    assert seen == [(1,), True] * 2 * len(WAYS)
+    assert await backend.count(ERROR) == 0
 
 
 async def test_a_decimal_context_of_the_programs_own_is_there_for_each_message(endpoints: Endpoints) -> None:

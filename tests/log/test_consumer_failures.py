@@ -14,7 +14,7 @@ import pytest
 import rowbus
 from rowbus.log.consumers import event_attempts
 from rowbus.log.consumers.policy import judge
-from rowbus.transport.recoverability.stack_trace import stack_trace
+from rowbus.transport.recoverability.failure_headers import stack_trace
 from tests.fixtures.strangers import REFUSED, stranger
 from tests.log.orders import QUICK, Given, Orders, note, several, texts, times
 from tests.transport.recoverability.servicecontrol_groups import group_of

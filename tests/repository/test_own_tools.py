@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.fixtures.every import every
 from tests.fixtures.pairs import ROUNDS, SETTING, cover, effort, parts, turn
 from tests.fixtures.places import ROOT
+from tools.circles import circles, imports_of
 from tools.mutants.changes import changes_in
 from tools.mutants.touch import function_of
 
@@ -159,3 +160,17 @@ def test_a_context_of_a_test_or_of_its_programs_is_the_tests_function() -> None:
         "a/test_b.py::test_c@spark (setup)",
     ):
         assert function_of(context) == "a/test_b.py::test_c"
+
+
+def test_modules_that_need_each_other_are_a_circle_wherever_the_imports_stand(tmp_path: Path) -> None:
+    package = tmp_path / "shop"
+    package.mkdir()
+    for name, text in {
+        "__init__": "from shop import orders",
+        "orders": "def total():\n    from .prices import price",
+        "prices": "if TYPE_CHECKING:\n    import shop.orders",
+        "stock": "from shop.orders import total",
+    }.items():
+        (package / f"{name}.py").write_text(text)
+
+    assert circles(imports_of(package)) == [["shop.orders", "shop.prices"]]

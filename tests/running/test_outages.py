@@ -26,7 +26,7 @@ from rowbus.log.consumers.keys import Keys
 from rowbus.log.consumers.life import Heartbeat
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.ticker.maintenance import Maintenance
-from rowbus.log.ticker.service import TickerService
+from rowbus.log.ticker.ticker import TickerService
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import PostgresAddresses
 from rowbus.messages.identity import Identity

@@ -13,7 +13,7 @@ import pytest
 
 import rowbus
 from rowbus.sagas.definition import Definition, Layout
-from rowbus.sagas.row_state import read_state, written_state
+from rowbus.sagas.invocation import read_state, written_state
 from rowbus.sagas.table import SagaRow
 from rowbus.sagas.upgrades import Upgrade
 from tests.fixtures.every import every

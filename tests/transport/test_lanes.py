@@ -117,12 +117,12 @@ async def test_a_turn_that_nobody_waits_for_any_more_goes_to_the_next() -> None:
 
 
 async def test_a_turn_goes_on_for_a_moment_though_others_wait() -> None:
-    now = 0.0
-    turns = Turns({"a": 1, "b": 1}, 1, lambda: now)
+    clock = [0.0]
+    turns = Turns({"a": 1, "b": 1}, 1, lambda: clock[0])
     async with turns.turn("a") as turn:
         waiting = asyncio.create_task(take_turns(turns, "b", 1, []))
         await asyncio.sleep(0)
         assert not turn.is_over
-        now = 1.0
+        clock[0] = 1.0
         assert turn.is_over
     await waiting

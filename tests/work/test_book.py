@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rowbus.testing import FakeClock
 from rowbus.work.book import CAPACITY, FIRST_PAUSE, LONGEST_PAUSE, MOST_HELD, REFUSALS, Book
-from rowbus.work.outages import PATIENCE, is_to_blame
+from rowbus.work.fate import PATIENCE, is_to_blame
 
 patiently = settings(deadline=None, max_examples=60)
 ERROR = ValueError("no")

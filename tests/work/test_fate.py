@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.work.attempt import Ending
-from rowbus.work.fate import Failure, Kind, kind_of
+from rowbus.work.fate import Ending, Failure, Kind, kind_of
 from tests.fixtures.every import every
 
 PLAIN = Failure(

@@ -1,24 +1,35 @@
 """The course of a measurement: the server, its latencies, what is sent and received, the log, and the verdicts.
 
-Invariant: what it made is dropped before it returns or raises.
+Invariant: what it made is dropped before it returns or raises. Latencies are timed one after another, so none waits
+for the one before.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from rowbus.bench import latencies, statements
+from rowbus.bench import statements
 from rowbus.bench.diagnosis import Facts, diagnose, usable_concurrency
-from rowbus.bench.figures import AT_REST, COMMIT, SELECT_ONE, Figure, Latency, LeftOut, Report
+from rowbus.bench.figures import AT_REST, COMMIT, SELECT_ONE, Figure, Latency, LeftOut, Report, percentiles
 from rowbus.bench.logs import PARTS as LOG_PARTS
 from rowbus.bench.logs import log_of_its_own, log_sides
-from rowbus.bench.measuring import Budget, measure
-from rowbus.bench.place import place_of_its_own, terminated_like_interrupted
-from rowbus.bench.receiving import receiving_sides
-from rowbus.bench.sending import bytes_of_one, moving_sides, prepare_sending, sending_sides
+from rowbus.bench.measuring import Budget, measure, timed
+from rowbus.bench.place import QUEUE, place_of_its_own, terminated_like_interrupted
+from rowbus.bench.receiving import receiving_sides, settings_of
+from rowbus.bench.sending import (
+    MESSAGE,
+    PlaceOrder,
+    bytes_of_one,
+    moving_sides,
+    prepare_sending,
+    sending_sides,
+)
 from rowbus.database.backends import addresses_of, inspecting, open_database
+from rowbus.endpoint.endpoint import Endpoint
+from rowbus.transport.client import AsyncClient
 from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:
@@ -29,6 +40,66 @@ if TYPE_CHECKING:
     from rowbus.bench.place import Place
     from rowbus.database.sessions import Session
     from rowbus.transport.queues.diagnosis import ServerFacts
+
+
+MOST: Final = 2_000  # samples
+REST: Final = 0.03  # seconds between two messages, so that the receiver is at rest
+PATIENCE: Final = 10.0  # seconds for one message
+
+
+def round_trip(place: Place, seconds: float) -> Latency:
+    """Time `select 1`."""
+    statement = statements.select_one()
+    with place.session() as session:
+        return percentiles(SELECT_ONE, timed(lambda: session.run(statement), seconds, MOST))
+
+
+def commit(place: Place, seconds: float) -> Latency:
+    """Time the insert of one small row in a transaction of its own, as the server's settings have it commit."""
+    statement = statements.insert_order(place.schema, MESSAGE.order_id, MESSAGE.total)
+    with place.session() as session:
+        return percentiles(COMMIT, timed(lambda: session.run(statement), seconds, MOST))
+
+
+def at_rest(place: Place, seconds: float) -> Latency | LeftOut:
+    """Time messages from the call of `send` to that of their handler, in one process."""
+    with place.session() as session:
+        session.run(statements.truncate(place.queue))
+    samples = asyncio.run(_send_one_by_one(place, seconds))
+    if not samples:
+        return LeftOut(AT_REST, f"no message came within {PATIENCE:.0f} s")
+    return percentiles(AT_REST, samples)
+
+
+async def _send_one_by_one(place: Place, seconds: float) -> list[float]:
+    arrived = asyncio.Event()
+    endpoint = Endpoint(QUEUE, database=place.dsn, settings=settings_of(place, 1, 1), delayed_delivery=None)
+
+    @endpoint.handler
+    async def arrive(_message: PlaceOrder) -> None:
+        arrived.set()
+
+    async with endpoint, place.async_session() as session:
+        client = AsyncClient(session.connection, schema=place.schema)
+        samples: list[float] = []
+        until = time.perf_counter() + seconds
+        while not samples or time.perf_counter() < until:
+            try:
+                samples.append(await _time_one(client, arrived))
+            except TimeoutError:
+                break
+    return samples[1:] or samples  # the first one waits for plans and caches
+
+
+async def _time_one(client: AsyncClient, arrived: asyncio.Event) -> float:
+    await asyncio.sleep(REST)
+    arrived.clear()
+    started = time.perf_counter()
+    await client.send(QUEUE, MESSAGE)
+    async with asyncio.timeout(PATIENCE):
+        await arrived.wait()
+    return time.perf_counter() - started
+
 
 LATENCIES = 3
 
@@ -117,12 +188,12 @@ class Course:
 
     def _measure_latencies(self) -> None:
         before, started = self._wal(), time.perf_counter()
-        self._note(latencies.round_trip(self._place, self._share(SELECT_ONE)))
+        self._note(round_trip(self._place, self._share(SELECT_ONE)))
         after = self._wal()
         if before is not None and after is not None:
             self._others_wal = (after - before) / (time.perf_counter() - started)
-        self._note(latencies.commit(self._place, self._share(COMMIT)))
-        self._note(latencies.at_rest(self._place, self._share(AT_REST)))
+        self._note(commit(self._place, self._share(COMMIT)))
+        self._note(at_rest(self._place, self._share(AT_REST)))
 
     def _measure_sides(self, sides: Sequence[Side]) -> None:
         for side in sides:

@@ -15,7 +15,6 @@ from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.queue.send import time_span
 from rowbus.cli.target import addresses_in, noting, open_database
 from rowbus.errors import ConfigurationError
-from rowbus.transport.operations.trail import person_here
 from rowbus.transport.pauses.hold import pause_now
 from rowbus.transport.pauses.table import PauseKind, paused, pauses_address, pauses_table, subject_of
 from rowbus.transport.queues.catalog.looking import is_there
@@ -64,10 +63,9 @@ def pause(
     table = _table(names)
     with (
         open_database(database).session() as session,
-        noting(session, names, "pause", table.address, f"{kind.value} {what.name}: {why}"),
+        noting(session, names, "pause", table.address, f"{kind.value} {what.name}: {why}") as note,
     ):
-        person = person_here(session, names)
-        pause_now(session, table.address, what, person=person, why=why, until=until)
+        pause_now(session, table.address, what, person=note.person, why=why, until=until)
     say(
         f"Paused {kind.value} {what.name}"
         + ("." if until is None else f" until {until:%Y-%m-%d %H:%M:%S} UTC.")

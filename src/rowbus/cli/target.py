@@ -70,13 +70,6 @@ def noting(  # noqa: PLR0917 - what an operation is, in the order of its sentenc
     return trail.noted(session, addresses, act, warn=complain, identity=identity)
 
 
-def person_of(session: Session, addresses: Addresses) -> str:
-    """Return the name of the person who runs this command, as the trail of operations has it; empty on SQL Server."""
-    from rowbus.transport.operations.trail import person_here
-
-    return person_here(session, addresses) if addresses.backend == "postgresql" else ""
-
-
 def load_endpoint(target: str) -> Endpoint:
     """Import `module:name`, also from the current directory, and return the endpoint it names or makes.
 

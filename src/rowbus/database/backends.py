@@ -16,7 +16,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from rowbus.database.location import DATABASE_VARIABLE, refuse_alchemy, refuse_scheme
-from rowbus.database.postgresql import borrowed, database, names
+from rowbus.database.postgresql import borrowed, database
+from rowbus.database.postgresql.connection import look_up_in_catalog
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_SCHEMA, QueueAddress
 from rowbus.messages.addresses import PostgresAddresses
@@ -120,7 +121,7 @@ def inspecting(location: Database) -> Generator[Session]:
     """Open a session of a command that only reads: no function that others put on the role's search path runs in it."""
     with location.session() as session:
         if location.has_logs:  # that is PostgreSQL
-            session.run(names.look_up_in_catalog())
+            session.run(look_up_in_catalog())
         yield session
 
 

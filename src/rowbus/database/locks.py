@@ -63,7 +63,7 @@ def answers_lock(queue: str) -> str:
 
 
 def _joined(kind: str, *names: str) -> str:
-    if any(" " in name for name in names):
+    if " " in "".join(names):
         return f"{kind}: {json.dumps(names)}"
     return " ".join((kind, *names))
 

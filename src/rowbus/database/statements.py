@@ -238,11 +238,6 @@ def names_in(folder: str) -> tuple[str, ...]:
     )
 
 
-def values_of(statement: Statement[object]) -> list[object]:
-    """Return a statement's values, the one for `$1` of `Query.native` first."""
-    return [statement.parameters[name] for name in statement.query.names]
-
-
 def script(statement: Statement[object]) -> str:
     """Return a statement as psql takes it, its parameters written into it as literals; for people to read and run."""
 

@@ -1,7 +1,8 @@
 """One run of the demo, from the file to the verdict.
 
 Invariants: however the run ends (by itself, by an error, by Ctrl-C at any moment), no process is left behind; the demo
-needs no page: without the extra `web` it goes on, and says so.
+needs no page: without the extra `web` it goes on, and says so. Nothing is dropped that the demo did not make, and two
+demos never run in one database.
 """
 
 from __future__ import annotations
@@ -23,13 +24,12 @@ import rowbus
 from rowbus.database.backends import PostgresDatabase, open_postgresql
 from rowbus.database.location import resolve_dsn
 from rowbus.demo.analytics import ARCHIVER, REPLICA, REPLICATOR
-from rowbus.demo.books import CONSUMER, LOG
-from rowbus.demo.installation import install
+from rowbus.demo.books import CAPTURED, CONSUMER, LOG
 from rowbus.demo.messages import ENDPOINTS, SCHEMA
 from rowbus.demo.partners import GatewayDownError
 from rowbus.demo.processes import Processes, signals_as_interrupt
 from rowbus.demo.report import Analysis, Summary, Watch, show, summarize
-from rowbus.demo.statements import ask
+from rowbus.demo.statements import ask, run_script, run_texts
 from rowbus.demo.web_shop import WebShop, count_lines, read_lines
 from rowbus.spark.java import provide_java, without_spark
 from rowbus.spark.pipelines.replica import ReplicaPlan, copy_tables
@@ -38,6 +38,44 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rowbus.database.sessions import Session
+
+
+def install(session: Session, processes: Processes) -> None:
+    """Make schemas, queues, tables and views, and the log of the tables' changes, all new.
+
+    Raises ConfigurationError when another demo runs in this database, or the demo did not make a schema of its names.
+    """
+    ((locked,),) = ask(session, "lock_demo")
+    if not locked:
+        raise rowbus.ConfigurationError(
+            "Another demo is running in this database; wait for its end, or name another database."
+        )
+    for (schema,) in ask(session, "find_foreign"):
+        raise rowbus.ConfigurationError(
+            f"This database has a schema {schema!r} that the demo did not make; rename it, or name another database."
+        )
+    processes.run("Installation", "rowbus", "log", "install")
+    with session.transaction():
+        run_script(session, "drop")
+        run_script(session, "tables")
+        _make_queues(session)
+        _capture(session)
+        run_script(session, "views")
+
+
+def _make_queues(session: Session) -> None:
+    """Make the tables that the endpoints would make at their start, so that progress can be asked for from then on."""
+    for endpoint in ENDPOINTS:
+        run_texts(session, rowbus.endpoint_sql(endpoint, schema=SCHEMA))
+
+
+def _capture(session: Session) -> None:
+    """Have the changes of some tables written to the log, and register its reader, before anything changes."""
+    ask(session, "create_log", log=LOG)
+    ask(session, "register", log=LOG, consumer=CONSUMER)
+    for table in CAPTURED:
+        run_texts(session, rowbus.capture_sql(f"{SCHEMA}.{table}", LOG, arguments=["backup"]))
+
 
 NAME = "Page"
 

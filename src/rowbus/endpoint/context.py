@@ -9,7 +9,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from rowbus.database.blocking import run_now
+from rowbus.database.steps import run_now
 from rowbus.errors import HandlerError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import Send

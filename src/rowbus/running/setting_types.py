@@ -11,7 +11,13 @@ from rowbus.errors import ConfigurationError
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-_PLAIN: Final = {"bool": bool, "int": int, "str": str, "timedelta": timedelta, "None": type(None)}
+_PLAIN: Final[dict[str, type]] = {
+    "bool": bool,
+    "int": int,
+    "str": str,
+    "timedelta": timedelta,
+    "None": type(None),
+}
 
 
 def check_types(settings: DataclassInstance) -> None:
@@ -24,18 +30,17 @@ def check_types(settings: DataclassInstance) -> None:
             continue
         names = str(one.type).split(" | ")
         given = getattr(settings, one.name)
-        if not any(_fits(given, name) for name in names) or (
-            isinstance(given, bool) and "int" in names and "bool" not in names
-        ):
+        if not _fits(given, names) or (isinstance(given, bool) and "int" in names and "bool" not in names):
             raise ConfigurationError(f"{one.name} is {given!r}; give {_meant(one.name, names, given)}.")
 
 
-def _fits(given: object, name: str) -> bool:
-    """Say whether a value is of a type of this name, or the text that it names."""
-    if name.startswith("Literal["):
-        return name == f"Literal[{given!r}]"
-    kind = _PLAIN.get(name)
-    return kind is None or isinstance(given, kind)
+def _fits(given: object, names: list[str]) -> bool:
+    """Say whether a value is of a type of one of these names, or a text that one names."""
+    for name in names:
+        kind = _PLAIN.get(name, object)
+        if name == f"Literal[{given!r}]" or (isinstance(given, kind) and not name.startswith("Literal[")):
+            return True
+    return False
 
 
 def _meant(name: str, types: list[str], given: object) -> str:

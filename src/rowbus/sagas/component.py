@@ -1,20 +1,23 @@
 """A saga as an endpoint serves it: its table, and a handler for each of its messages.
 
 Invariant: what its handlers are is settled when it is added; which table it has, when the endpoint knows its database.
+A class that fits none of the sagas that go on does not start: it would begin second ones. Rows at fault among others
+stop nothing; their messages fail.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rowbus.endpoint.component import Handling
 from rowbus.endpoint.handlers import signature_of
-from rowbus.errors import ConfigurationError
-from rowbus.sagas.found_by import check_found_by
+from rowbus.errors import ConfigurationError, SagaStateError
 from rowbus.sagas.history.table import history_address, history_table
 from rowbus.sagas.invocation import Invocation
+from rowbus.sagas.nservicebus import table as shared
 from rowbus.sagas.nservicebus.table import shared_table, table_address
 from rowbus.sagas.store import DatabaseStore
 from rowbus.sagas.table import saga_address, saga_table
@@ -28,12 +31,53 @@ if TYPE_CHECKING:
     from rowbus.endpoint.context import Context
     from rowbus.endpoint.dependencies import Dependencies, Need
     from rowbus.messages.addresses import Addresses
-    from rowbus.sagas.definition import Rule
+    from rowbus.sagas.definition import Definition, Rule
     from rowbus.sagas.history.table import HistoryTable
     from rowbus.sagas.invocation import Method
+    from rowbus.sagas.key import Key
     from rowbus.sagas.saga import Saga
     from rowbus.sagas.store import SagaStore
-    from rowbus.sagas.table import SagaTable
+    from rowbus.sagas.table import KeptSaga, SagaRow, SagaTable
+
+
+MOST: Final = 20
+"""How many sagas are looked at."""
+
+
+async def check_found_by(session: AsyncSession, table: SagaTable, definition: Definition) -> None:
+    """Raise ConfigurationError if the sagas that go on are found by another value than this class says."""
+    if isinstance(table, shared.SagaTable):
+        _check_column(table, definition, await session.run(table.lacking_column()))
+    elif definition.key is not None:
+        _check_rows(table, definition, definition.key, await session.run(table.page(MOST)))
+
+
+def _check_column(table: SagaTable, definition: Definition, found: str | None) -> None:
+    if found is not None:
+        raise ConfigurationError(
+            f"{definition.full_name} is found by {definition.key}, and {table.address} has no column for that: it has "
+            f"{found or 'none'}. Give correlation= the field of before, or change the table over with .NET."
+        )
+
+
+def _check_rows(table: SagaTable, definition: Definition, key: Key, sagas: list[KeptSaga]) -> None:
+    """Refuse rows none of which fits; those that cannot be read, as of a newer version, say nothing."""
+    held = [(kept.row, _is_held(definition, key, kept.row)) for kept in sagas]
+    strange = [row for row, is_held in held if is_held is False]
+    if strange and not any(is_held for _, is_held in held):
+        raise ConfigurationError(
+            f"{definition.full_name} is found by {key}, and the sagas that go on in {table.address} are found by "
+            f"another value, as that of {strange[0].correlation!r}: messages would begin second ones. Give "
+            "correlation= the field of before; or, for one that was renamed, declare a rowbus.upgrade that takes the "
+            "value along."
+        )
+
+
+def _is_held(definition: Definition, key: Key, row: SagaRow) -> bool | None:
+    """Say whether a row's state has the value by which it is found; None: it cannot be read."""
+    with suppress(SagaStateError):
+        return key.is_held(definition.form.read(row.state, row.version), row.correlation)
+    return None
 
 
 class SagaComponent:

@@ -146,7 +146,7 @@ def choice(*words: str) -> Parser:
 
 
 def _read_names(given: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in given.split(","))
+    names = tuple(map(str.strip, given.split(",")))
     if not all(names):
         raise ValueError(given)
     return names

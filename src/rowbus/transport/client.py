@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Unpack
 
 from rowbus.database.backends import borrow, borrow_async
-from rowbus.database.blocking import BlockingSession, UserSession, run_now
-from rowbus.database.steps import run_as_one
+from rowbus.database.steps import BlockingSession, UserSession, run_as_one, run_now
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
 from rowbus.messages.addresses import Addresses, address_of

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
-from rowbus.database.blocking import run_now
+from rowbus.database.steps import run_now
 from rowbus.errors import ConfigurationError
 from rowbus.running.awaited_calls import Awaiting, awaited
 from rowbus.transport.send_options import PublishOptions, SendOptions, asked, options_of

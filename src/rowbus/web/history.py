@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConfigurationError, StorageError
 from rowbus.transport.operations.discarded.table import bring_back, find_discarded
-from rowbus.transport.operations.table import operations_address, operations_table
+from rowbus.transport.operations.table import operations_table
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, is_there
 from rowbus.web.pages import Action, Page, Question, View, change
 from rowbus.web.showing import plural
@@ -55,7 +55,7 @@ def stop(session: Session, addresses: Addresses, identity: str) -> bool:
 def _table(session: Session, addresses: Addresses) -> OperationsTable | None:
     if addresses.backend != "postgresql":
         return None
-    table = operations_table(operations_address(addresses))
+    table = operations_table(addresses)
     try:
         return table if is_there(session, table) else None
     except NotLookedAtError:

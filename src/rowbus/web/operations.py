@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.errors import ConfigurationError, RowbusError, StorageError
 from rowbus.transport.operations import trail
 from rowbus.transport.operations.discarded.table import begin_to_keep, discarded_address
-from rowbus.transport.operations.table import STOPPING, operations_address
+from rowbus.transport.operations.table import STOPPING, operations_table
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
@@ -166,7 +166,7 @@ def begin(session: Session, addresses: Addresses, operation: Operation, note: No
     if addresses.backend != "postgresql":
         return None
     act = trail.Act(operation.who, operation.what, note.queue, operation.subject, note.meant)
-    with _noting_in(operations_address(addresses)):
+    with _noting_in(operations_table(addresses).address):
         return trail.begin(session, addresses, operation.id, act)
 
 

@@ -6,13 +6,13 @@ with the call. A connection that is in the midst of something then is given up, 
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rowbus.errors import ConnectionLostError, HandlerError, StorageError, TimeLimitExceededError
 from rowbus.errors.exception_facts import is_a, sqlstate_of, text_of
 from rowbus.running.scope import Scope
 from rowbus.running.turns import onto_loop
+from rowbus.work.fate import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -26,22 +26,6 @@ E = TypeVar("E", bound=StorageError)
 
 class UnfinishedError(HandlerError):
     """A handler that ended in the midst of something; the cause is what it raised."""
-
-
-class Ending(Enum):
-    """The ways in which a call of a handler ends."""
-
-    DONE = "done"
-    FAILED = "failed"
-    """It raised, or left its transaction unusable; what it did is to be undone."""
-    ENDED = "ended"
-    """It failed, and there is no transaction any more: it ended that itself, or an error made the server do so."""
-    LOST = "lost"
-    """It failed, and its connection is closed or broken."""
-    OVERDUE = "overdue"
-    """It ran longer than it may or was to end, and its connection has been given up with it."""
-    UNFINISHED = "unfinished"
-    """Its connection was in the midst of something when it ended, and has been given up."""
 
 
 class Outcome(NamedTuple):
@@ -82,7 +66,8 @@ async def attempt(
     if not in_transaction and not session.ended and not session.closed:
         await onto_loop()
         await session.rollback()
-        error = error or HandlerError("The handler left a transaction open that it began: it is rolled back.")
+        if error is None:
+            error = HandlerError("The handler left a transaction open that it began: it is rolled back.")
     if error is None:
         return None
     await onto_loop()

@@ -1,6 +1,12 @@
-"""What becomes of a row after a call of its handler: a pure function of what happened.
+"""What becomes of a row after a call of its handler, and which failures are outages: pure functions of what happened.
 
-Invariant: pure; nothing is counted, asked or undone here: the caller does what a fate says.
+An outage counts against no message: nothing is wrong with it, and it would fail as well with any other. It goes back to
+its queue, and the receiver waits as its circuit breaker says. A driver's error in a handler tells of our database only
+where it says that the server lacks something (disk, memory, connections): a connection that a handler opened elsewhere
+may be lost while ours works, and that is the handler's.
+
+Invariant: pure; nothing is counted, asked or undone here: the caller does what a fate says. A conflict between
+transactions is no outage, because the next try may go through.
 """
 
 from __future__ import annotations
@@ -8,7 +14,52 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-from rowbus.work.attempt import Ending
+from rowbus.errors import ConnectionLostError, StorageError, TransactionConflictError
+from rowbus.errors.exception_facts import attribute, is_a
+
+PASSED_OVER: Final = (
+    5.0  # seconds for which a message is passed over that met an outage which others do not meet, perhaps
+)
+PATIENCE: Final = (
+    1800.0  # seconds after which a message that meets outages while others are completed has failed
+)
+
+
+def is_outage(error: BaseException) -> bool:
+    """Say whether the database, not the message, is to blame for an error of a call of ours."""
+    return (
+        is_a(error, StorageError)
+        and attribute(error, "transient") is True
+        and not is_a(error, TransactionConflictError)
+    )
+
+
+def is_outage_in_handler(error: BaseException, translated: BaseException | None) -> bool:
+    """Say the same of what a handler raised; `translated` is our error for it, if it is a driver's."""
+    if translated is None:
+        return is_outage(error)
+    return is_outage(translated) and not is_a(translated, ConnectionLostError)
+
+
+def is_to_blame(seconds: float, completed: int) -> bool:
+    """Say whether a message has met outages for so long, while others were completed, that it is its own doing."""
+    return seconds > PATIENCE and completed > 0
+
+
+class Ending(Enum):
+    """The ways in which a call of a handler ends."""
+
+    DONE = "done"
+    FAILED = "failed"
+    """It raised, or left its transaction unusable; what it did is to be undone."""
+    ENDED = "ended"
+    """It failed, and there is no transaction any more: it ended that itself, or an error made the server do so."""
+    LOST = "lost"
+    """It failed, and its connection is closed or broken."""
+    OVERDUE = "overdue"
+    """It ran longer than it may or was to end, and its connection has been given up with it."""
+    UNFINISHED = "unfinished"
+    """Its connection was in the midst of something when it ended, and has been given up."""
 
 
 class Kind(Enum):

@@ -15,9 +15,8 @@ from pyspark.sql import types as spark
 import rowbus
 from rowbus.errors import ConfigurationError, MessageDeserializationError
 from rowbus.spark import schema_of
-from rowbus.spark.json_rows.decoder import decoded
+from rowbus.spark.json_rows.decoder import decoded, read_row
 from rowbus.spark.json_rows.layout import Layout, lay_out
-from rowbus.spark.json_rows.value import read_row
 from tests.fixtures.every import every
 
 COLUMNS = {"ev_id": "bigint", "ev_data": "string"}

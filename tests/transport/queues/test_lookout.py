@@ -13,9 +13,8 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.queues.lookout import Lookout
+from rowbus.transport.queues.lookout import Lookout, QueueWatch
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.queues.watch import QueueWatch
 from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
 from tests.conformance.transport import within
 from tests.fixtures.command_line import as_role

@@ -16,6 +16,7 @@ from rowbus.messages.identity import Identity
 from rowbus.messages.message import MessageRow, OutgoingMessage
 from rowbus.transport.recoverability.failure_headers import (
     CUT,
+    LONGEST_MESSAGE,
     LONGEST_RAW_HEADERS,
     LONGEST_TRACEBACK,
     RAW_HEADERS,
@@ -23,7 +24,6 @@ from rowbus.transport.recoverability.failure_headers import (
     failed_message,
     poison_message,
 )
-from rowbus.transport.recoverability.stack_trace import LONGEST_MESSAGE
 from tests.fixtures.every import every
 
 patiently = settings(deadline=None, max_examples=60)

@@ -18,7 +18,7 @@ import typer
 from rowbus.cli.errors import listing as error_listing
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
-from rowbus.cli.target import addresses_in, noting, open_database, person_of, queue_addresses
+from rowbus.cli.target import addresses_in, noting, open_database, queue_addresses
 from rowbus.settings import AllowedDestinations
 from rowbus.transport.operations.discarded.table import (
     begin_to_keep,
@@ -233,11 +233,14 @@ def retry(  # noqa: PLR0913 - an option is a parameter
     allowed = _allowed(allow, to_any_queue=to_any_queue)
     if destination == address:
         raise typer.BadParameter("that is where they are.", param_hint="--to")
-    with open_database(database).session() as session:
-        errors = ErrorQueue(session, address, person=person_of(session, names))
-        with noting(session, names, "retry", address, str(selection)) as note, session.transaction():
-            result = errors.retry(selection, destination, allowed=allowed)
-            note(result.moved.total(), result.stayed.total())
+    with (
+        open_database(database).session() as session,
+        noting(session, names, "retry", address, str(selection)) as note,
+        session.transaction(),
+    ):
+        errors = ErrorQueue(session, address, person=note.person)
+        result = errors.retry(selection, destination, allowed=allowed)
+        note(result.moved.total(), result.stayed.total())
     _report(result, "Sent {count} back to {queue}.", "retried", as_json=as_json)
     _complain_of_stayed(errors, result, address, selection)
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import Session
     from rowbus.messages.message import PeekedMessage
-    from rowbus.transport.queues.catalog.table import Catalog, QueueState
+    from rowbus.transport.queues.catalog.table import Catalog
     from rowbus.transport.queues.shape import QueueShape
+    from rowbus.transport.queues.traffic import QueueState
 
 COLUMNS = ("queue", "depth#", "in hand#", "oldest#", "sequence#", "used#")
 MOST = 100_001  # messages are counted one further than what is shown, to tell 100,000 from more

@@ -14,7 +14,7 @@ from rowbus.cli.store import StorePlan, store_grants, store_plan, store_table
 from rowbus.cli.target import addresses_in, load_endpoint, load_endpoints, queue_addresses
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.operations.discarded.table import discarded_address, discarded_table
-from rowbus.transport.operations.table import operations_address, operations_table
+from rowbus.transport.operations.table import operations_table
 from rowbus.transport.pauses.table import pauses_address, pauses_table
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -205,7 +205,7 @@ def _noting(plan: Plan, role: str, *, only_looks: bool) -> Iterator[Statement[No
     Who only looks sees the first two.
     """
     names = plan.names
-    looked_at = (operations_table(operations_address(names)), pauses_table(pauses_address(names)))
+    looked_at = (operations_table(names), pauses_table(pauses_address(names)))
     tables = (
         looked_at if only_looks else (*looked_at, discarded_table(discarded_address(names)))
     )  # whole messages

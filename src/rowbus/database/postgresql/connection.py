@@ -2,6 +2,7 @@
 
 Invariant: a session never begins or ends a transaction of the caller's; `run` happens in the transaction that the
 connection is in (its own, when the connection is in autocommit mode). Sessions are not for concurrent use.
+What looks names up in pg_catalog alone runs no function of another role.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext, suppres
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import psycopg
-from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.driver_hooks import forget_plans
@@ -21,17 +22,26 @@ from rowbus.database.postgresql.faults import translate, translate_send
 from rowbus.database.postgresql.pipelines import is_callers, run_pipelined, run_then
 from rowbus.database.postgresql.readiness import has_come, readable
 from rowbus.database.postgresql.roundtrip import UNKNOWN_PLAN, Roundtrips
-from rowbus.database.statements import Statement, control, load, no_answer, no_rows, values_of
+from rowbus.database.statements import Statement, control, load, no_answer, no_rows
 from rowbus.errors import ConfigurationError, ConnectionLostError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 
-    from psycopg.pq.abc import PGresult
-
     from rowbus.database.postgresql.roundtrip import Answer
     from rowbus.database.statements import Query, Row
     from rowbus.errors import RowbusError
+
+
+def look_up_in_catalog() -> Statement[None]:
+    """Have every unqualified name of this session mean what pg_catalog says."""
+    query = load(
+        "database/sql/postgresql/look_up_in_catalog.sql",
+        failing="Failed to set the search path",
+        prepare=False,
+    )
+    return Statement(query, {}, no_rows)
+
 
 T = TypeVar("T")
 
@@ -84,8 +94,10 @@ class AsyncSession:
         cursor = self._cursor
         _refuse_pipeline(self.connection, statement)
         try:
-            await cursor.execute(query.native, values_of(statement), prepare=query.prepare)
-            rows = await cursor.fetchall() if _has_rows(cursor.pgresult) else ()
+            await cursor.execute(
+                query.native, [statement.parameters[name] for name in query.names], prepare=query.prepare
+            )
+            rows = await cursor.fetchall() if cursor.rownumber is not None else ()
         except psycopg.Error as error:
             if error.sqlstate == UNKNOWN_PLAN:
                 forget_plans(self.connection)
@@ -331,8 +343,10 @@ class Session:
         cursor = self._cursor
         _refuse_pipeline(self.connection, statement)
         try:
-            cursor.execute(query.native, values_of(statement), prepare=query.prepare)
-            rows = cursor.fetchall() if _has_rows(cursor.pgresult) else ()
+            cursor.execute(
+                query.native, [statement.parameters[name] for name in query.names], prepare=query.prepare
+            )
+            rows = cursor.fetchall() if cursor.rownumber is not None else ()
         except psycopg.Error as error:
             raise translate(error, query) from error
         return statement.decode(rows, cursor.rowcount)
@@ -401,11 +415,6 @@ def _refuse_pipeline(
             f"{statement.query.failing}: the connection is in a pipeline, in which no answer comes before its end. Do "
             "this before or after `with connection.pipeline()`; single sends can be in it."
         )
-
-
-def _has_rows(result: PGresult | None) -> bool:
-    """Return whether an answer is one of rows, without the objects that `cursor.description` makes of columns."""
-    return result is not None and result.status == ExecStatus.TUPLES_OK
 
 
 def _begins_by_itself(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:

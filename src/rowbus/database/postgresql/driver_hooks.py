@@ -9,6 +9,7 @@ Invariant: what a subclass does in `before_query` happens in the same turn as th
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
@@ -33,6 +34,8 @@ UNDOCUMENTED: Final = {
     "Connection._exec_command": "the savepoint of a `def` handler's attempt cannot be set",
     "AsyncConnection._pipeline": "a handler's pipeline breaks that comes second in a batch",
     "Connection._pipeline": "a `def` handler's pipeline breaks that comes second in a batch",
+    "AsyncConnection._adapters": "what a handler registers for its connection's values is there for the next",
+    "Connection._adapters": "what a `def` handler registers for its connection's values is there for the next",
     "AsyncConnection.wait": "no receiver can run anything",
     "Connection.wait": "a `def` handler cannot begin a nested transaction",
     "AsyncConnection.lock": "two statements of one connection may overlap",
@@ -43,6 +46,10 @@ UNDOCUMENTED: Final = {
     "errors.error_from_result": "the failures of statements cannot be told apart",
 }
 """What breaks when one of these is gone, or is no longer called as it is now."""
+
+
+_WAYS: Final = ("row_factory", "cursor_factory", "server_cursor_factory", "prepare_threshold")
+_ways: Final = attrgetter(*_WAYS)
 
 
 class _Hooks(psycopg.BaseConnection[TupleRow]):
@@ -65,6 +72,20 @@ class _Hooks(psycopg.BaseConnection[TupleRow]):
             return
         for text in texts:
             yield from self._exec_command(text)
+
+    @property
+    def ways(self) -> tuple[object, ...]:
+        """What its owner may set of it: how it makes cursors and rows, and when it prepares."""
+        ways: tuple[object, ...] = _ways(self)
+        return ways
+
+    def restore(self, ways: tuple[object, ...], *, adapts: bool) -> None:
+        """Put back what was set of it; with `adapts`, also what was registered for its values."""
+        if self.ways != ways:
+            for name, value in zip(_WAYS, ways, strict=True):
+                setattr(self, name, value)
+        if adapts:
+            self._adapters = None
 
     def _start_query(self) -> PQGen[None]:
         yield from self.before_query()

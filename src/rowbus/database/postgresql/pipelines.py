@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.faults import translate
-from rowbus.database.statements import control, values_of
+from rowbus.database.statements import control
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -135,7 +135,9 @@ def _send(
     query = statement.query
     cursor = psycopg.RawCursor(connection, row_factory=tuple_row)
     cursors.append(cursor)
-    return cursor.execute(query.native, values_of(statement), prepare=query.prepare)
+    return cursor.execute(
+        query.native, [statement.parameters[name] for name in query.names], prepare=query.prepare
+    )
 
 
 async def _send_async(
@@ -147,7 +149,9 @@ async def _send_async(
     query = statement.query
     cursor = psycopg.AsyncRawCursor(connection, row_factory=tuple_row)
     cursors.append(cursor)
-    return await cursor.execute(query.native, values_of(statement), prepare=query.prepare)
+    return await cursor.execute(
+        query.native, [statement.parameters[name] for name in query.names], prepare=query.prepare
+    )
 
 
 def _undo(connection: psycopg.Connection[Any]) -> None:

@@ -56,6 +56,7 @@ class ReceiveSession(AsyncSession):
         self._is_abandoned = False
         self._last_words: psycopg.Error | None = None
         connection.add_notice_handler(self._hear)
+        self._views = [(view, view.ways) for view in (connection, self._sync)]
         self._close_attempt()
 
     @property
@@ -199,8 +200,13 @@ class ReceiveSession(AsyncSession):
         self.connection.pgconn.finish()
 
     def admit(self, scope: Scope) -> None:
-        """Let the code of one call use the handler's connection, and that of earlier ones no more."""
+        """Let the code of one call use the handler's connection, and that of earlier ones no more.
+
+        What those set of it (a row factory, an adapter) it does not meet; an ORM's own on it stay.
+        """
         self.connection.scope = scope
+        for view, ways in self._views:
+            view.restore(ways, adapts=view.orm is None)
 
     def start_attempt(self) -> None:
         """From here on, what a handler does through its connection can be undone."""

@@ -21,8 +21,7 @@ from rowbus.log.consumers.keys import Mark
 from rowbus.log.consumers.policy import DeadLetter, Defer, RetryAfter
 from rowbus.log.consumers.suspicion import ANY_EVENT, NO_EVENT, Doubt, Note
 from rowbus.work.book import Book
-from rowbus.work.fate import DONE, Fate, Kind
-from rowbus.work.outages import is_outage_in_handler
+from rowbus.work.fate import DONE, Fate, Kind, is_outage_in_handler
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
@@ -64,7 +63,7 @@ class BatchWork(NamedTuple):
 
     def finish(self, table: ConsumerTable) -> Statement[None]:
         """Return the statement that finishes the batch."""
-        return table.finish_batch(self.batch.id, (Mark(*place, event) for place, event in self.marks.items()))
+        return table.finish_batch(self.batch.id, [Mark(*place, event) for place, event in self.marks.items()])
 
 
 class ChunkWorker:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.log.consumers.policy import Defer, RetryAfter, Verdict, describe, judge
 from rowbus.log.event import Event
-from rowbus.work.attempt import Attempt, Ending, attempt, lost, outage
-from rowbus.work.fate import DONE, Failure, Fate, Kind, kind_of
+from rowbus.work.attempt import Attempt, attempt, lost, outage
+from rowbus.work.fate import DONE, Ending, Failure, Fate, Kind, kind_of
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.receive_session import ReceiveSession

@@ -15,9 +15,8 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rowbus.database.blocking import BlockingSession
 from rowbus.database.postgresql.connection import AsyncSession, Session
-from rowbus.database.steps import run_as_one
+from rowbus.database.steps import BlockingSession, run_as_one
 from rowbus.log.consumers.consumer import LogConsumer
 from rowbus.log.consumers.event_attempts import Handling
 from rowbus.log.consumers.policy import DeadLetter, RetryAfter, Verdict
@@ -37,11 +36,11 @@ from rowbus.transport.pubsub.publication import publish
 from rowbus.transport.send_verbs import AsyncSendVerbs, HandlerVerbs, SendVerbs
 
 if TYPE_CHECKING:
-    from rowbus.database.blocking import UserSession
     from rowbus.database.postgresql.database import Database
     from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
     from rowbus.database.sessions import SessionPool
     from rowbus.database.statements import Statement
+    from rowbus.database.steps import UserSession
     from rowbus.log.consumers.event_attempts import EventAttempt
     from rowbus.log.consumers.keys import Keys
     from rowbus.log.event import Batch, Event

@@ -1,26 +1,208 @@
 """`Ticker`: a service that drives the logs of a database, in your process or in its own.
 
-Invariant: nothing touches the database before `start`, and after `stop` nothing is left running.
+One ticker leads, others stand by. The session that looks and ticks holds the lock of the leader. So a ticker that has
+lost its connection cannot tick. The lock of a ticker that died is free at once; the lock of one that hangs, after
+`silence_timeout`. A stock pgqd and other callers of pgq.ticker() may run beside it: that function takes a lock of its
+own.
+
+Invariants: nothing touches the database before `start`, and after `stop` nothing is left running; every tick is a
+transaction of its own, and no log holds up the others for longer than `LOCK_TIMEOUT`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.location import resolve_dsn
+from rowbus.database.locks import name_holders
 from rowbus.database.postgresql.database import Database
-from rowbus.log.ticker import maintenance
-from rowbus.log.ticker.service import Ticked, TickerService, Ticking, configuration
-from rowbus.log.ticker.sessions import open_session
-from rowbus.running.critical import Alarm, callback_of
+from rowbus.errors import ConfigurationError, ConnectionLostError, StorageError
+from rowbus.log.ticker import maintenance, ticks
+from rowbus.log.ticker.decisions import TickSchedule
+from rowbus.log.ticker.maintenance import Maintenance
+from rowbus.log.ticker.sessions import check_rights, open_session
+from rowbus.running.critical import Alarm, ReportedBreaker, callback_of
+from rowbus.running.service import ElectedService, Election
 from rowbus.running.signals import Serving
+from rowbus.running.telemetry.instruments import instruments
+from rowbus.running.telemetry.tracing import tracing
 from rowbus.settings import TickerSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rowbus.database.postgresql.connection import AsyncSession
+    from rowbus.database.statements import Statement
+    from rowbus.log.ticker.decisions import Wish
     from rowbus.log.ticker.maintenance import Report
     from rowbus.running.critical import OnCriticalError
+
+
+LOCK_TIMEOUT = 0.1  # seconds that a locked log may hold up the others, now and then
+NEVER = timedelta(0)
+
+
+class Ticked(NamedTuple):
+    """A tick that was made: the log's name and the tick's id."""
+
+    log: str
+    tick: int
+
+
+class Ticking:
+    """Looks and ticks on a session that has this `configuration`."""
+
+    def __init__(
+        self, session: AsyncSession, settings: TickerSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin without knowing any log. No I/O."""
+        self._session = session
+        self.schedule = TickSchedule(settings.longest_look_delay.total_seconds(), clock)
+        self.failures: dict[str, str] = {}
+        """The last error of each log that could not be ticked."""
+
+    async def look(self) -> list[Ticked]:
+        """Tick the logs that want it now. Raises ConnectionLostError, and ConfigurationError without the schema.
+
+        A log that cannot be ticked is logged once, a locked one when that lasts, and left alone for a while.
+        """
+        started = time.time_ns()
+        ticked = [await self._tick(wish) for wish in self.schedule.due(await self._wishes())]
+        made = [tick for tick in ticked if tick is not None]
+        self._tell(made, started)
+        return made
+
+    def _tell(self, made: list[Ticked], started: int) -> None:
+        """Measure a look, and trace one that made ticks, where that is wanted."""
+        if (measured := instruments()) is not None:
+            measured.looks.observe((time.time_ns() - started) / 1e9)
+            for tick in made:
+                measured.ticks.add((tick.log,))
+        if made and (spans := tracing()) is not None:
+            names = ", ".join(sorted({tick.log for tick in made}))
+            spans.work("tick", started, {"rowbus.logs": names, "messaging.batch.message_count": len(made)})
+
+    async def _wishes(self) -> list[Wish]:
+        try:
+            return await self._session.run(ticks.look(self.schedule.aside()))
+        except StorageError as error:
+            if error.sqlstate in ticks.NOT_INSTALLED:
+                raise _not_installed(error) from error
+            if error.sqlstate != ticks.LOCK_TIMED_OUT:
+                raise
+        return await self._look_one_by_one()
+
+    async def _look_one_by_one(self) -> list[Wish]:
+        """Look at each log by itself, because one of them is locked, perhaps by a drop."""
+        wishes: list[Wish] = []
+        aside = set(self.schedule.aside())
+        for queue, log in await self._session.run(ticks.ticked_logs()):
+            if queue not in aside:
+                try:
+                    wishes += await self._session.run(ticks.look(only=queue))
+                except StorageError as error:
+                    self._failed(queue, log, error)
+        return wishes
+
+    async def _tick(self, wish: Wish) -> Ticked | None:
+        try:
+            tick = await self._session.run(ticks.tick(wish.log))
+        except StorageError as error:
+            self._failed(wish.queue, wish.log, error)
+            return None
+        if tick is None:
+            self.schedule.declined(wish)
+            return None
+        self.failures.pop(wish.log, None)
+        if self.schedule.ticked(wish.queue):
+            logger.info("The log %s is ticked again.", wish.log)
+        return Ticked(wish.log, tick)
+
+    def _failed(self, queue: int, log: str, error: StorageError) -> None:
+        if isinstance(error, ConnectionLostError):
+            raise error
+        self.failures[log] = str(error)
+        if (measured := instruments()) is not None:
+            measured.tick_failures.add((log,))
+        if self.schedule.failed(queue, locked=error.sqlstate == ticks.LOCK_TIMED_OUT):
+            logger.warning("The log %s is left alone for a while: %s", log, error)
+
+
+class TickerService(ElectedService["AsyncSession"]):
+    """Leads or stands by, from `start` to `stop`. For one event loop.
+
+    `stop` finishes the tick and the maintenance operation in hand.
+    """
+
+    def __init__(self, database: Database, settings: TickerSettings, alarm: Alarm) -> None:
+        """Take the database whose logs to tick and maintain. No I/O."""
+        failure = f"Ticking the logs of {database.name} failed"
+        super().__init__("rowbus ticker", ReportedBreaker("Ticking", failure, logger, alarm))
+        self._database = database
+        self._settings = settings
+        self._maintenance = Maintenance(database, settings, alarm)
+
+    async def prepare(self) -> None:
+        """Warn of a role that may do more than it needs. Raises ConnectionLostError."""
+        session = await open_session(self._database, configuration(self._settings), warns=True)
+        await session.close()
+
+    async def open(self) -> AsyncSession:
+        """Open the session that ticks."""
+        return await open_session(self._database, configuration(self._settings))
+
+    def election(self, session: AsyncSession) -> Election:
+        """Return the election of the one ticker of the database."""
+        return Election(
+            lambda: session.run(ticks.try_lead()),
+            lambda: name_holders(session, ticks.leaders()),
+            f"Standing by: another ticker drives the logs of {self._database.name}",
+            self._settings.standby_delay.total_seconds(),
+        )
+
+    async def lead(self, session: AsyncSession) -> None:
+        """Tick, and have maintenance run beside."""
+        await session.run(configuration(self._settings, self._settings.silence_timeout))
+        await check_rights(session)  # the schema may be another by now
+        ticking = Ticking(session, self._settings)
+        await ticking.look()
+        await self._maintenance.start()
+        self.leads.set()
+        logger.info("Leading: driving the logs of %s", self._database.name)
+        while not self._stopping.is_set():
+            self._outages.succeeded()
+            await self.pause(ticking.schedule.pause())
+            await ticking.look()
+
+    async def work(self) -> None:
+        """Lead; end maintenance after the session, so that another ticker can lead while an operation is finished."""
+        try:
+            await super().work()
+        except BaseException:
+            await self._maintenance.stop(0)
+            raise
+        await self._maintenance.stop()
+
+
+def configuration(settings: TickerSettings, silence: timedelta = NEVER) -> Statement[None]:
+    """Return the statement that configures a session; the server ends the session after this silence."""
+    return ticks.configure(
+        tick_period=settings.tick_period,
+        lock_timeout=LOCK_TIMEOUT,
+        idle_timeout=silence.total_seconds(),
+    )
+
+
+def _not_installed(error: StorageError) -> ConfigurationError:
+    return ConfigurationError(
+        f"This database has no event log of Rowbus; `rowbus log install` makes one, "
+        f"`rowbus log adopt` takes over PgQ's ({error})."
+    )
+
 
 logger = logging.getLogger("rowbus.ticker")
 

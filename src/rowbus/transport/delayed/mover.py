@@ -25,7 +25,7 @@ from rowbus.running.waiting import pause_unless_notified
 from rowbus.transport.delayed.moves import DueMoves
 from rowbus.transport.delayed.policy import Pauses
 from rowbus.transport.delayed.table import delayed_table
-from rowbus.transport.queues.watch import QueueWatch
+from rowbus.transport.queues.lookout import QueueWatch
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database

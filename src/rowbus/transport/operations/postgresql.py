@@ -34,6 +34,10 @@ class OperationsTable(table.OperationsTable, RecordTable):
         """Say as which role the session works."""
         return Statement(self._load("role", "Failed to ask for the role at"), {}, scalar)
 
+    def beside(self, identity: str) -> Statement[list[OperationRow]]:
+        """Find what others did to the same queue meanwhile; see the base."""
+        return Statement(self._load("beside", "Failed to look into"), {"id": identity}, _operations)
+
     def list(self, most: int) -> Statement[list[OperationRow]]:
         """Return the latest operations, the latest first."""
         return Statement(self._load("list", "Failed to look into"), {"most": most}, _operations)

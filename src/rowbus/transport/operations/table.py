@@ -15,7 +15,6 @@ from rowbus.transport.queues.records.table import RecordStatements
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
 
 OPERATIONS: Final = "Rowbus.Operations"
@@ -97,6 +96,13 @@ class OperationsTable(RecordStatements):
         """Say as which role the session works."""
         raise NotImplementedError
 
+    def beside(self, identity: str) -> Statement[list[OperationRow]]:
+        """Find what others did to the same queue while an operation ran, or has run until now; the latest first.
+
+        What runs and was not heard of for an hour is taken for one whose process was killed.
+        """
+        raise NotImplementedError
+
     def list(self, most: int) -> Statement[list[OperationRow]]:
         """Return the latest operations, the latest first."""
         raise NotImplementedError
@@ -106,12 +112,8 @@ class OperationsTable(RecordStatements):
         raise NotImplementedError
 
 
-def operations_table(address: QueueAddress) -> OperationsTable:
-    """Return the statements on a log of operations. No I/O."""
+def operations_table(addresses: Addresses) -> OperationsTable:
+    """Return the statements on the log of operations of a database. No I/O."""
+    address = addresses.for_endpoint(OPERATIONS)
     table: OperationsTable = bound_table("rowbus.transport.operations", "OperationsTable", address)
     return table
-
-
-def operations_address(addresses: Addresses) -> QueueAddress:
-    """Return the log of operations of a database."""
-    return addresses.for_endpoint(OPERATIONS)

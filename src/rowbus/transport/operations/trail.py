@@ -10,27 +10,22 @@ import os
 import pwd
 import secrets
 from contextlib import contextmanager
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.blocking import BlockingSession, run_now
+from rowbus.database.steps import BlockingSession, run_now
 from rowbus.errors import RowbusError
-from rowbus.transport.operations.table import operations_address, operations_table
+from rowbus.transport.operations.table import operations_table
 from rowbus.transport.queues.catalog.looking import is_there
 from rowbus.transport.queues.installer import make_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator
 
     from rowbus.database.sessions import Session
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.operations.table import OperationRow, OperationsTable
 
 DONE, FAILED = "done", "failed"
-
-MOST_LOOKED_AT: Final = 100
-LIVELY: Final = timedelta(hours=1)
-"""What was not heard of for longer is taken for one whose process was killed."""
 
 
 class Act(NamedTuple):
@@ -43,17 +38,31 @@ class Act(NamedTuple):
     meant: int | None = None
 
 
-class Note(Protocol):
-    """Adds to the trail what the transaction did, before it commits."""
+class Note:
+    """Adds to the trail what a command's transactions do, before they commit; without a table it notes nothing."""
+
+    def __init__(self, session: Session, table: OperationsTable | None, identity: str, person: str) -> None:
+        """Note for an operation of this identity. No I/O."""
+        self._session, self._table, self._identity = session, table, identity
+        self.person = person
+        """Who runs this process, and the role of the session; empty where there is no trail."""
 
     def __call__(self, done: int, stayed: int = 0) -> None:
         """Add so many messages that it was done to, and so many that stayed."""
-        raise NotImplementedError
+        if self._table is not None:
+            self._session.run(self._table.note(self._identity, done, stayed))
+
+    def end(self, state: str, result: str = "") -> list[str]:
+        """Note how it ended, and tell what others did to the same queue meanwhile."""
+        if self._table is None:
+            return []
+        self._session.run(self._table.end(self._identity, state, result))
+        return beside(self._session, self._table, self._identity)
 
 
 def begin(session: Session, addresses: Addresses, identity: str, act: Act) -> OperationsTable:
     """Note that an operation begins; create the log if it is missing. Raises StorageError, NotLookedAtError."""
-    table = operations_table(operations_address(addresses))
+    table = operations_table(addresses)
     if not is_there(session, table):
         run_now(make_table(BlockingSession(session), table))
     session.run(table.begin(identity, **act._asdict()))
@@ -69,47 +78,34 @@ def noted(
     Give `act` without a person. A database that keeps no trail has none; `warn` hears why nothing can be noted, and in
     the end what others did to the same queue meanwhile.
     """
-    identity = identity or secrets.token_hex(8)
-    table = _begun(session, addresses, identity, act, warn)
-
-    def note(done: int, stayed: int = 0) -> None:
-        if table is not None:
-            session.run(table.note(identity, done, stayed))
-
+    note = _begun(session, addresses, identity or secrets.token_hex(8), act, warn)
     try:
         yield note
     except BaseException as error:
-        if table is not None:
-            session.run(table.end(identity, FAILED, f"{type(error).__name__}: {error}"))
+        note.end(FAILED, f"{type(error).__name__}: {error}")
         raise
-    if table is not None:
-        session.run(table.end(identity, DONE, ""))
-        for line in beside(session.run(table.list(MOST_LOOKED_AT)), identity):
-            warn(line)
+    for line in note.end(DONE):
+        warn(line)
 
 
 def _begun(
     session: Session, addresses: Addresses, identity: str, act: Act, warn: Callable[[str], None]
-) -> OperationsTable | None:
+) -> Note:
     if addresses.backend != "postgresql":
-        return None
-    table = operations_table(operations_address(addresses))
+        return Note(session, None, identity, "")
+    person = person_here(session, addresses)
     try:
-        return begin(session, addresses, identity, act._replace(person=person_here(session, addresses)))
+        table = begin(session, addresses, identity, act._replace(person=person))
     except RowbusError as error:
-        warn(f"this is not noted in {table.address}: {error}; `rowbus schema grants --web` prints the grant")
-        return None
+        name = operations_table(addresses).address
+        warn(f"this is not noted in {name}: {error}; `rowbus schema grants --web` prints the grant")
+        return Note(session, None, identity, person)
+    return Note(session, table, identity, person)
 
 
-def beside(rows: Sequence[OperationRow], identity: str) -> list[str]:
-    """Tell what others did to the same queue while an operation ran: a sentence each. Pure."""
-    mine = next((row for row in rows if row.id == identity), None)
-    if mine is None:
-        return []
-    others = (row for row in rows if row.id != identity and row.queue == mine.queue)
-    return [
-        _told(row) for row in others if row.noted >= mine.began - (LIVELY if row.is_running else timedelta())
-    ]
+def beside(session: Session, table: OperationsTable | None, identity: str) -> list[str]:
+    """Tell what others did to the same queue while an operation ran: a sentence each; none without a trail."""
+    return [] if table is None else [_told(row) for row in session.run(table.beside(identity))]
 
 
 def _told(row: OperationRow) -> str:
@@ -122,7 +118,7 @@ def _told(row: OperationRow) -> str:
 
 def person_here(session: Session, addresses: Addresses) -> str:
     """Name who runs this process, and the role of the session."""
-    return f"{_user()}, role {session.run(operations_table(operations_address(addresses)).role())}"
+    return f"{_user()}, role {session.run(operations_table(addresses).role())}"
 
 
 def _user() -> str:

@@ -25,8 +25,8 @@ from rowbus.transport.queues.table import destination_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rowbus.database.blocking import UserSession
     from rowbus.database.statements import Statement
+    from rowbus.database.steps import UserSession
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
 

@@ -29,9 +29,9 @@ from rowbus.transport.queues.table import queue_table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rowbus.database.blocking import UserSession
     from rowbus.database.sessions import AsyncSession
     from rowbus.database.statements import Statement
+    from rowbus.database.steps import UserSession
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.catalog.table import Catalog
     from rowbus.transport.queues.records.table import OwnTable

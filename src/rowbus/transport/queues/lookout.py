@@ -5,7 +5,7 @@ something; looks that find nothing wake no task. Those due at about the same tim
 tables, each looked into by a statement of its own, whose failure is told to who waits for that table.
 
 Invariant: what waits is woken, or looked for as often as it asks, or it fails; while nothing waits, no task runs and no
-connection is open.
+connection is open. What wakes a receiver is told once; a failure is raised where the receiver waits.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from rowbus.running.service import keep
 from rowbus.running.waiting import cancel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.messages.address import QueueAddress
+
 
 logger = logging.getLogger("rowbus.receiving")
 
@@ -72,53 +73,26 @@ class Watched(Protocol):
         raise NotImplementedError
 
 
-class Watch(Protocol):
-    """What waits: for what table, and what is to be told."""
-
-    @property
-    def table(self) -> Watched:
-        """The table."""
-        raise NotImplementedError
-
-    def look(self) -> Statement[int]:
-        """Begin a look; return its statement, which says how many messages are there."""
-        raise NotImplementedError
-
-    def looked(self, found: int, seconds: float, /) -> float:
-        """Hear what a look found, and how long it took; return the seconds until the next."""
-        raise NotImplementedError
-
-    def wake(self) -> None:
-        """Hear that there is something, perhaps. Who wakes waits no more."""
-        raise NotImplementedError
-
-    def fail(self, error: Exception) -> None:
-        """Hear that the looks have ended, and why."""
-        raise NotImplementedError
-
-    def ended_unasked(self, name: str, error: BaseException, /) -> float:
-        """Hear that the looks stop for a while; return for how many seconds, at the most."""
-        raise NotImplementedError
-
-
 class Lookout:
     """Watches queues of one database. For one event loop."""
 
     def __init__(self, database: Database) -> None:
-        """Watch in this database. No I/O."""
+        """QueueWatch in this database. No I/O."""
         self._database = database
-        self._members: set[Watch] = set()
-        self._due: dict[Watch, tuple[float, float]] = {}  # when each is looked for next, after what pause
+        self._members: set[QueueWatch] = set()
+        self._due: dict[
+            QueueWatch, tuple[float, float]
+        ] = {}  # when each is looked for next, after what pause
         self._session: AsyncSession | None = None
-        self._heard: dict[str, Watch] = {}  # by channel, what the session listens for
-        self._shown: set[Watch] = set()  # whom the session shows as receiving
-        self._muted: set[Watch] = set()
-        self._hinted: set[Watch] = set()  # notified of while they were busy
+        self._heard: dict[str, QueueWatch] = {}  # by channel, what the session listens for
+        self._shown: set[QueueWatch] = set()  # whom the session shows as receiving
+        self._muted: set[QueueWatch] = set()
+        self._hinted: set[QueueWatch] = set()  # notified of while they were busy
         self._until = 0.0  # when the next look is due for which the task sleeps
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def wait(self, watch: Watch, seconds: float) -> None:
+    def wait(self, watch: QueueWatch, seconds: float) -> None:
         """Have a watch woken, by a look in so many seconds at the latest, if that finds something."""
         if watch in self._hinted:
             self._hinted.discard(watch)
@@ -142,17 +116,17 @@ class Lookout:
         """How long, in seconds, one of so many may keep a connection that it does not use."""
         return PATIENCE / max(1, len(self._members))
 
-    def ignore(self, watch: Watch) -> None:
+    def ignore(self, watch: QueueWatch) -> None:
         """Wake a watch no more, though its queue stays listened to: it will wait again soon."""
         self._due.pop(watch, None)
 
-    def mute(self, watch: Watch) -> None:
+    def mute(self, watch: QueueWatch) -> None:
         """Have the server not notify of a queue that is busy."""
         if watch in self._heard.values():
             self._muted.add(watch)
             self._changed.set()
 
-    async def leave(self, watch: Watch) -> None:
+    async def leave(self, watch: QueueWatch) -> None:
         """Forget a watch; the last one that leaves closes the connection."""
         self._members.discard(watch)
         self._due.pop(watch, None)
@@ -203,7 +177,7 @@ class Lookout:
             self._until = first
         await self._hear(session, max(0.0, first - now))
 
-    def _due_by(self, now: float) -> list[Watch]:
+    def _due_by(self, now: float) -> list[QueueWatch]:
         """Return who is to be looked for, and who may be looked for with them: those first that are due first."""
         due = [watch for watch, (when, pause) in self._due.items() if when <= now + TOGETHER * pause]
         return sorted(due, key=self._due.__getitem__)
@@ -245,7 +219,7 @@ class Lookout:
         except StorageError:
             logger.debug("The server does not show who receives", exc_info=True)
 
-    async def _look(self, session: AsyncSession, watches: Sequence[Watch]) -> None:
+    async def _look(self, session: AsyncSession, watches: Sequence[QueueWatch]) -> None:
         time = asyncio.get_running_loop().time
         began = time()
         looks = [watch.look() for watch in watches]
@@ -278,7 +252,7 @@ class Lookout:
         finally:
             await cancel([hearing, waiting])
 
-    def _wake(self, watch: Watch) -> bool:
+    def _wake(self, watch: QueueWatch) -> bool:
         if self._due.pop(watch, None) is None:
             return False
         watch.wake()
@@ -313,3 +287,67 @@ def lookout_of(database: Database) -> Lookout | None:
             _lookouts.pop(loop, None)
     lookouts = _lookouts.setdefault(asyncio.get_running_loop(), {})
     return lookouts.setdefault(database.identity, Lookout(database))
+
+
+class QueueWatch:
+    """What waits for messages of one queue. For one event loop."""
+
+    def __init__(
+        self,
+        lookout: Lookout,
+        table: Watched,
+        look: Callable[[], Statement[int]],
+        looked: Callable[[int, float], float],
+        woken: asyncio.Event,
+        *,
+        ended_unasked: Callable[[str, BaseException], float],
+    ) -> None:
+        """Wait at the lookout; `woken` ends a wait, `ended_unasked` hears of a lookout that did. No I/O."""
+        self.table, self.look, self.looked = table, look, looked
+        self._lookout = lookout
+        self._woken = woken
+        self.ended_unasked = ended_unasked
+        self._is_woken = False
+        self._error: Exception | None = None
+
+    def take(self) -> bool:
+        """Say whether the lookout saw or heard something since this was asked last."""
+        taken, self._is_woken = self._is_woken, False
+        return taken
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a message, or until `woken` is set; the first look is in so many seconds.
+
+        Raises what looking raised.
+        """
+        self._lookout.wait(self, seconds)
+        try:
+            await self._woken.wait()
+        finally:
+            self._lookout.ignore(self)
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    @property
+    def patience(self) -> float:
+        """How long, in seconds, one of those who share the lookout may keep a connection idle."""
+        return self._lookout.patience
+
+    def mute(self) -> None:
+        """Have the server not notify while the queue is busy."""
+        self._lookout.mute(self)
+
+    async def leave(self) -> None:
+        """Give the place up, until the next wait."""
+        await self._lookout.leave(self)
+
+    def wake(self) -> None:
+        """Hear that there is something, perhaps."""
+        self._is_woken = True
+        self._woken.set()
+
+    def fail(self, error: Exception) -> None:
+        """Hear that the looks have ended, and why."""
+        self._error = error
+        self._woken.set()

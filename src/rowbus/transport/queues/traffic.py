@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.queues.catalog.table import QueueState
 
 NOBODY_AFTER: Final = timedelta(minutes=1)  # so long may a message wait for a receiver that starts
 NOBODY: Final = "nobody receives there"
@@ -43,6 +42,18 @@ class Receivers(NamedTuple):
     processes: int
     since: datetime | None
     latest: datetime | None
+
+
+class QueueState(NamedTuple):
+    """How a queue stands: `depth` stops at the limit given, `oldest_headers` is raw text, `at` the database's time.
+
+    `in_hand` is None where the database cannot tell; then `depth` leaves out messages in flight.
+    """
+
+    depth: int
+    in_hand: int | None
+    oldest_headers: str | None
+    at: datetime
 
 
 class Traffic(NamedTuple):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from rowbus.running.backoff import LookPauses, jittered
 from rowbus.running.waiting import pause_unless_notified
-from rowbus.transport.queues.watch import QueueWatch
+from rowbus.transport.queues.lookout import QueueWatch
 from rowbus.transport.receiving.decisions.rounds import FROM_THE_START, LowerBound
 
 if TYPE_CHECKING:

@@ -39,9 +39,18 @@ from rowbus.transport.receiving.decisions.interruptions import (
 )
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.transport.receiving.remarks import Remarks
-from rowbus.work.attempt import Ending, attempt, cancelled, lost, outage
-from rowbus.work.fate import DONE, PUT_BACK, Failure, Fate, Kind, kind_of
-from rowbus.work.outages import is_outage_in_handler, is_to_blame
+from rowbus.work.attempt import attempt, cancelled, lost, outage
+from rowbus.work.fate import (
+    DONE,
+    PUT_BACK,
+    Ending,
+    Failure,
+    Fate,
+    Kind,
+    is_outage_in_handler,
+    is_to_blame,
+    kind_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -237,7 +246,8 @@ class Processor:
                 await self._callbacks.on_message(delivery)
             finally:
                 entry.is_called = False
-                self._clear(held)
+                if self._in_hand is not None:
+                    self._in_hand.clear(held)
             return
         await onto_loop()
         await self._destinations.require(delivery.forward_to, delivery.ask)
@@ -249,10 +259,6 @@ class Processor:
         if self._in_hand is None or not self._in_transaction:
             return None
         return self._in_hand.note(RowInHand(str(self._address), row_id, is_alone))
-
-    def _clear(self, held: int | None) -> None:
-        if self._in_hand is not None:
-            self._in_hand.clear(held)
 
     def _is_to_blame(self, entry: Entry, error: BaseException) -> bool:
         """Say whether a message is to blame for what its handler raised: not for an outage that others share."""

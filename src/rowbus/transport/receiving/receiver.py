@@ -25,8 +25,7 @@ from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
 from rowbus.transport.lanes.lane_table import rewrite
 from rowbus.transport.queues.table import Place, queue_table
 from rowbus.transport.receiving.decisions.interruptions import Interruption, lost_connection, message_id_in
-from rowbus.transport.receiving.decisions.rounds import Round
-from rowbus.transport.receiving.decisions.units import Unit
+from rowbus.transport.receiving.decisions.rounds import Round, Unit
 from rowbus.transport.receiving.interrupted_messages import InterruptedMessages, Seclusion, count_in
 from rowbus.transport.receiving.peeking import Look, QueueLooks, make_peeking
 from rowbus.transport.receiving.permits import Permits

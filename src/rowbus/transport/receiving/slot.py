@@ -24,8 +24,7 @@ from rowbus.transport.receiving.delivery import make_calls
 from rowbus.transport.receiving.passage import pass_gate
 from rowbus.transport.receiving.shelf import Equipment
 from rowbus.transport.receiving.transactions import Outgoing, receive_transaction
-from rowbus.work.fate import PUT_BACK, Fate, Kind
-from rowbus.work.outages import PASSED_OVER, is_outage
+from rowbus.work.fate import PASSED_OVER, PUT_BACK, Fate, Kind, is_outage
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -298,7 +297,7 @@ class Slot:
     def _measure(self, rows: list[MessageRow], seconds: float) -> None:
         """Have the next unit be as what was handled says; what failed and was retried says so, too."""
         book = self._receiver.book
-        if any(book.entry(row.id).failures for row in rows):
+        if [row for row in rows if book.entry(row.id).failures]:
             self._unit.begin_anew()
         else:
             self._unit.handled(len(rows), seconds)

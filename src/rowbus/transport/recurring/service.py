@@ -129,7 +129,7 @@ class RecurringService(Service):
                 if is_a(error, StorageError) and attribute(error, "transient") is True:
                     raise
                 logger.error("Could not send the recurring message %s: %s", row.name, error)  # noqa: TRY400 - it is raised below
-                failure = failure or error
+                failure = error if failure is None else failure
         if failure is not None:
             raise failure
         return sent

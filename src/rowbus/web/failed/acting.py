@@ -221,8 +221,7 @@ async def _carry_out(visit: Visit, operation: Operation, act: Act, verb: str, *,
             moved = result.moved.total()
             operation.advance(moved, stayed=len(batch) - moved)
         state = State.STOPPED if operation.stopping else State.DONE
-        beside = trail.beside(await visit.read(latest, visit.site.addresses), operation.id)
-        text = _told_result(total, verb, beside)
+        text = _told_result(total, verb, await visit.write(trail.beside, table, operation.id))
     finally:
         await visit.write(end, table, operation, state, text)
     return text

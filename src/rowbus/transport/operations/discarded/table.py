@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.backends import bound_table
-from rowbus.database.blocking import BlockingSession, run_now
+from rowbus.database.steps import BlockingSession, run_now
 from rowbus.errors import QueueNotFoundError
-from rowbus.transport.operations.table import operations_address, operations_table
+from rowbus.transport.operations.table import operations_table
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, is_there, refuse_strangers
 from rowbus.transport.queues.installer import make_table
 from rowbus.transport.queues.records.table import RecordStatements
@@ -102,7 +102,7 @@ def find_obstacle(session: Session, addresses: Addresses) -> str:
         return str(error)
     if session.run(table.can_be_changed()):
         return ""
-    role = session.run(operations_table(operations_address(addresses)).role())
+    role = session.run(operations_table(addresses).role())
     return (
         f"the role {role} needs SELECT, INSERT, UPDATE and DELETE on {table.address}, which keeps it for a week; "
         f"`rowbus schema grants --web --role {role}` prints what the owner is to run."

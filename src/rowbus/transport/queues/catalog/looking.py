@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.catalog.ownership import Ownership
     from rowbus.transport.queues.catalog.table import Catalog, Guard
     from rowbus.transport.queues.table import MessageTable, RecordTable
 
@@ -63,10 +64,12 @@ def look(session: Session, address: QueueAddress, statement: Statement[T]) -> T:
 
 def is_there(session: Session, table: MessageTable | RecordTable) -> bool:
     """Say whether a table exists that nobody named, but Rowbus; raise NotLookedAtError for a stranger's."""
-    there = session.run(table.exists())
-    if there:
-        refuse_strangers(session, table.address)
-    return there
+    guard = guard_of(table.address)
+    if guard is None:
+        return session.run(table.exists())
+    found = session.run(guard.owners).get(table.address)
+    _refuse(table.address, found)
+    return found is not None
 
 
 def refuse_strangers(session: Session, address: QueueAddress) -> None:
@@ -124,7 +127,11 @@ def _require_trust(session: Session, address: QueueAddress, guard: Guard) -> Non
     found = session.run(guard.owners).get(address)
     if found is None:
         raise QueueNotFoundError(f"There is no table {address}.", queue=str(address))
-    if found.reason:
+    _refuse(address, found)
+
+
+def _refuse(address: QueueAddress, found: Ownership | None) -> None:
+    if found is not None and found.reason:
         raise _refusal(address, found.reason)
 
 

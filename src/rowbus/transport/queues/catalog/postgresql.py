@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from rowbus.database.locks import receiver_lock
 from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.queues.catalog.table import Guard, QueueState
+from rowbus.transport.queues.catalog.table import Guard
 from rowbus.transport.queues.diagnosis import EndedLoops, ServerFacts, SnapshotHolder, Storage
 from rowbus.transport.queues.owners import find_owners, refuse_foreign_schema
 from rowbus.transport.queues.shape import Key, QueueColumn, QueueShape, Sequence
-from rowbus.transport.queues.traffic import Receivers
+from rowbus.transport.queues.traffic import QueueState, Receivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from rowbus.database.sqlserver.statements import instant, lines, load, truth
 from rowbus.database.statements import Statement, no_rows, scalar
 from rowbus.messages.sqlserver_address import SqlServerAddress
-from rowbus.transport.queues.catalog.table import QueueState
 from rowbus.transport.queues.diagnosis import SnapshotHolder, Storage
 from rowbus.transport.queues.shape import QueueColumn, Sequence
 from rowbus.transport.queues.sqlserver_diagnosis import SqlServerFacts
 from rowbus.transport.queues.sqlserver_shape import LAST_POSITION, SqlServerQueueShape, type_name
+from rowbus.transport.queues.traffic import QueueState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -20,19 +20,7 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.catalog.ownership import Ownership
     from rowbus.transport.queues.diagnosis import EndedLoops, Server, SnapshotHolder, Storage
     from rowbus.transport.queues.shape import QueueShape
-    from rowbus.transport.queues.traffic import Receivers
-
-
-class QueueState(NamedTuple):
-    """How a queue stands: `depth` stops at the limit given, `oldest_headers` is raw text, `at` the database's time.
-
-    `in_hand` is None where the database cannot tell; then `depth` leaves out messages in flight.
-    """
-
-    depth: int
-    in_hand: int | None
-    oldest_headers: str | None
-    at: datetime
+    from rowbus.transport.queues.traffic import QueueState, Receivers
 
 
 class Guard(NamedTuple):

@@ -1,4 +1,4 @@
-"""Rounds of receiving: how many receives may be under way, where each begins, when to stop and peek again.
+"""Rounds of receiving: how many receives may be under way, how much each takes, where it begins, when to peek again.
 
 A round ramps up instead of firing `concurrency` deletes at an estimate: one receive first, and with every message
 found, twice as many may follow. The first receive that finds nothing ends the round, so competing instances cost
@@ -11,7 +11,12 @@ it saw. What it thereby misses, a message that was rolled back or committed late
 Dear full looks come less often. A look that hung, in the network or behind a lock, says nothing of what looks cost. So
 of two in a row the quicker one counts, and of several beside each other, which hang together, the one that ended first.
 
-Invariants: pure bookkeeping; it never waits and knows no clock. A full look falls due `LONGEST_INTERVAL` after the one
+How many messages a slot receives in one transaction, the endpoint may leave to it. Such a unit doubles while messages
+wait and handlers are quick, and is small again where that would make a message wait for others: at rest, after a
+failure, beside slow handlers.
+
+Invariants: pure bookkeeping; it never waits and knows no clock; nothing that is handled changes by the size of its unit
+but when it commits. A full look falls due `LONGEST_INTERVAL` after the one
 before at the latest, whatever looks cost, and no message stays below the bound for longer than that. While full looks
 take less than half a second, `RESERVE` of the time at most goes into them. A message that expired while nothing
 received is not said to have been missed.
@@ -19,7 +24,7 @@ received is not said to have been missed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from rowbus.errors import InvalidTimestampError
 from rowbus.messages.headers import Header
@@ -81,16 +86,12 @@ class Round:
     @property
     def over(self) -> bool:
         """Whether no receive is under way and none may start: time to peek."""
-        return self.receiving == 0 and self._is_ending
+        return self.receiving == 0 and (self.ended or self._left == 0)
 
     @property
     def only_travels(self) -> bool:
         """Whether all it waits for are receives whose commits have not come through."""
-        return self.receiving == self._travelling and self._is_ending
-
-    @property
-    def _is_ending(self) -> bool:
-        return self.ended or self._left == 0
+        return self.receiving == self._travelling and (self.ended or self._left == 0)
 
 
 FROM_THE_START = -(2**31)  # the smallest int4: `seq` may be anything
@@ -166,3 +167,34 @@ def is_missed(time_left: float, headers: Mapping[str, str | None]) -> bool:
     except InvalidTimestampError:
         return False
     return lifetime.total_seconds() <= SHORT and -SHORT < time_left <= 0
+
+
+LARGEST: Final = 100
+"""Messages of the largest unit."""
+
+LONGEST = 0.010
+"""Seconds that the handlers of a unit are to take together, at most."""
+
+
+class Unit:
+    """The size of a slot's next unit, always `least` or `most` or between them."""
+
+    def __init__(self, least: int, most: int) -> None:
+        """Begin small."""
+        self.size = self._least = least
+        self._most = most
+
+    @classmethod
+    def of(cls, batch_size: int | Literal["auto"]) -> Unit:
+        """Return the first unit of an endpoint with this setting: a number is the size of all."""
+        return cls(1, LARGEST) if batch_size == "auto" else cls(batch_size, batch_size)
+
+    def handled(self, count: int, seconds: float) -> None:
+        """Note that so many messages were received at a time, and all handled well, in so many seconds."""
+        wanted = 2 * self.size if count >= self.size else count
+        fitting = int(LONGEST * count / seconds) if seconds > 0 else self._most
+        self.size = max(self._least, min(wanted, fitting, self._most))
+
+    def begin_anew(self) -> None:
+        """Note that nothing waits, or that something failed."""
+        self.size = self._least

@@ -7,7 +7,7 @@ import inspect
 
 import pytest
 
-from rowbus.database.blocking import run_now
+from rowbus.database.steps import run_now
 
 
 async def double(number: int) -> int:
