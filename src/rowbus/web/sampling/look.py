@@ -140,6 +140,7 @@ class QueueLook:
             shape,
             rate_in=_rate(counted.inserted, before and before.inserted, elapsed),
             rate_out=_rate(counted.deleted, before and before.deleted, elapsed),
+            counted=counted,
             may_change=counted.may_delete and not shape.left_out,
             left_out=shape.left_out,
         )

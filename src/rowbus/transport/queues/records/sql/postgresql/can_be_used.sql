@@ -1,8 +1,8 @@
--- Say whether a table (no view) is there, this role may read it, and it belongs to somebody who may decide: a superuser, this
+-- Say whether a table (no view) is there, this role has some privileges on it, and it belongs to somebody who may decide: a superuser, this
 -- role, the owner of the database or of the schema, a role that one of these has made this one a member of, or one named in
 -- rowbus.trusted_owners.
 -- Locks nothing; returns one row.
-select count(*) > 0 as readable
+select count(*) > 0 as usable
 from pg_class as relation
 inner join pg_namespace as namespace on relation.relnamespace = namespace.oid
 inner join pg_roles as owner on relation.relowner = owner.oid
@@ -12,7 +12,11 @@ where
     and relation.relname = :'table_name'::text
     and relation.relkind in ('r', 'p')
     and has_schema_privilege(namespace.oid, 'usage')
-    and has_table_privilege(relation.oid, 'select')
+    and not exists (
+        select
+        from unnest(:'privileges'::text[]) as asked (privilege)
+        where not has_table_privilege(relation.oid, asked.privilege)
+    )
     and (
         owner.rolsuper
         or owner.oid in (here.datdba, namespace.nspowner)
