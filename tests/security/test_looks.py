@@ -150,7 +150,7 @@ def test_nobody_steps_into_a_trap(rowbus: CommandLine, ask: Ask) -> None:
     """All commands and pages, as each role, beside tables that run a stranger's code whatever is done with them."""
     with installed(rowbus.database) as place, psycopg.connect(rowbus.database) as holder:
         ask("grant create on schema public to public")
-        prepare(place, "errors discard --all --yes")
+        prepare(place, "errors discard --all --yes --for-good")
         for words in (
             "errors discard --all --yes",
             "pause endpoint Sales --why so",

@@ -35,7 +35,6 @@ from rowbus.cli.target import addresses_in, open_database
 from rowbus.database.backends import inspecting, scripts_of
 from rowbus.database.statements import script
 from rowbus.database.steps import run_steps_now
-from rowbus.spark import schema as spark_schema
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.lanes.installer import install_lanes, lane_faults
 from rowbus.transport.lanes.lane_table import LaneTable
@@ -108,13 +107,25 @@ def sql(  # noqa: PLR0913 - an option is a parameter
         if log:
             log_schema.show_sql()
         if spark:
-            typer.echo(spark_schema.text())
+            _show_spark_schema()
         return
     plans = plans_for(
         target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger
     )
     parts = [part for plan in plans for part in _definitions(plan, make_schema=make_schema)]
     typer.echo("\n\n".join(dict.fromkeys(parts)))  # endpoints share their error queue
+
+
+def _show_spark_schema() -> None:
+    from rowbus.spark.schema import text
+
+    typer.echo(text())
+
+
+def _show_spark_grants(role: str) -> None:
+    from rowbus.spark.schema import grant_use
+
+    typer.echo(script(grant_use(role)))
 
 
 def _definitions(plan: Plan, *, make_schema: bool) -> Iterator[str]:
@@ -394,7 +405,7 @@ def grants(  # noqa: PLR0913 - an option is a parameter
         if log:
             log_schema.show_grants(role, send=send, receive=receive, operate=operate)
         if spark:
-            typer.echo(script(spark_schema.grant_use(role)))
+            _show_spark_grants(role)
         return
     wanted = _purpose(Purpose(send, receive, view, operate, servicecontrol, web, history), target)
     plans = plans_for(target, queues, schema, database, required=not (servicecontrol or web or history))

@@ -24,7 +24,7 @@ def diagnose_schedules(subject: str, rows: Iterable[ScheduleRow]) -> Iterator[Fi
         if (late := lateness(row)) > MISSED_AFTER:
             text = f"{row.name} is due since {duration(late)}, and nobody sends it"
             advice = (
-                "start its endpoint: `rowbus run MODULE:ENDPOINT`; or resume what is paused (`rowbus pause list`); "
+                "start its endpoint: `rowbus run MODULE:ENDPOINT`; or resume what is paused (`rowbus pause` lists it); "
                 "or `rowbus recurring remove` it, if no program has it any more"
             )
             yield Finding(Level.WARN, subject, text, advice)
