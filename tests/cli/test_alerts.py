@@ -150,12 +150,17 @@ def _has_failed(ask: Ask, number: int) -> None:
 
 
 TROUBLES = {
+    "RowbusClockOff": 'insert into "Sales" (id, headers, body) values (gen_random_uuid(), '
+    "'{\"NServiceBus.TimeSent\": \"2126-01-01 00:00:00:000000 Z\"}', '')",
+    "RowbusRecurringMissed": 'create table "Keeper.Recurring" (name text primary key, schedule text, '
+    "next_due timestamptz, last_sent timestamptz); "
+    "insert into \"Keeper.Recurring\" values ('nightly', 'every 1:00:00', now() - interval '5 minutes')",
     "RowbusAuditGrows": "insert into audit (id, headers, body) values (gen_random_uuid(), "
     "'{\"NServiceBus.TimeSent\": \"2026-01-01 00:00:00:000000 Z\"}', '')",
     "RowbusDelayedOverdue": 'insert into "Sales.Delayed" (headers, body, due) '
     "values ('{}', '', now() - interval '5 minutes')",
     "RowbusSequenceNearItsEnd": "select setval('\"Sales_seq_seq\"', 2000000000)",
-    "RowbusQueueOld": 'insert into "Sales" (id, headers, body) values (gen_random_uuid(), '
+    "RowbusQueueOld": 'delete from "Sales"; insert into "Sales" (id, headers, body) values (gen_random_uuid(), '
     "'{\"NServiceBus.TimeSent\": \"2026-01-01 00:00:00:000000 Z\"}', '')",
     "RowbusNobodyReceives": "select 1",  # there is the message that is old
     "RowbusNoTicker": "select pgq.insert_event('orders', 'placed', '{}');"

@@ -51,12 +51,39 @@ def test_a_queue_that_somebody_changed_fails_and_ends_with_1(rowbus: CommandLine
 
 SENT = '{"NServiceBus.TimeSent": "2026-01-01 00:00:00:000000 Z", "NServiceBus.FailedQ": "Sales"}'
 OLD = SENT.replace("NServiceBus.FailedQ", "Any")
+AHEAD = SENT.replace("2026", "2126").replace("NServiceBus.FailedQ", "NServiceBus.OriginatingMachine")
+MISSED = """
+    create table "Keeper.Recurring" (
+        name text primary key, schedule text not null, next_due timestamptz not null, last_sent timestamptz
+    );
+    insert into "Keeper.Recurring" values ('nightly', 'every 1:00:00', now() - interval '1 minute'),
+    ('weekly', 'every 168:00:00', now())
+"""
+HEAP = """
+    delete from "Sales";
+    insert into "Sales" (id, headers, body)
+    select gen_random_uuid(), format('{"NServiceBus.TimeSent": "%s"}', to_char(now(), 'YYYY-MM-DD HH24:MI:SS:US Z')), ''
+    from generate_series(1, 1000)
+"""
 
 
 @every(
     "subject, trouble, level, words",
     [
         ('"public"."Sales"', put("Sales", OLD), "warn", ["1 wait", "nobody receives", "rowbus run"]),
+        ('"public"."Sales"', HEAP, "warn", ["1,000 wait", "nobody receives"]),
+        (
+            '"public"."Sales"',
+            f'delete from "Sales"; {put("Sales", AHEAD)}',
+            "warn",
+            ["from now", "the machine that sent it, Sales", "NTP"],
+        ),
+        (
+            '"public"."Keeper.Recurring"',
+            MISSED,
+            "warn",
+            ["nightly is due since 1 min", "rowbus recurring remove"],
+        ),
         ('"public"."error"', put("error", SENT), "warn", ["1 failed message", "1 group", "rowbus errors"]),
         ('"public"."audit"', put("audit", OLD), "warn", ["only grows", "rowbus log from-queue"]),
         ("ticker", "select pgq.create_queue('orders')", "warn", ["none leads", "rowbus ticker"]),

@@ -130,8 +130,33 @@ LOOKED_AT = (
     "import sys; from rowbus.cli import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
 )
 DRIVER = {"psycopg", "asyncio", "rich"}
-WHOLE = {"rowbus.facade", "rowbus.endpoint", "rowbus.spark", "rowbus.web", "rowbus.sagas", "rich"}
+WHOLE = {
+    "rowbus.facade",
+    "rowbus.endpoint",
+    "rowbus.spark",
+    "rowbus.web",
+    "rowbus.sagas",
+    "rowbus.bridges",
+    "rich",
+}
 COMPLETING = {"_ROWBUS_COMPLETE": "complete_bash", "COMP_CWORD": "1", "COMP_WORDS": "rowbus qu"}
+
+NOWHERE = ["--database", "host=127.0.0.1 port=1"]
+BEFORE_THE_FIRST_QUERY = (
+    "queue list",
+    "delayed list",
+    "errors discard --all --yes",
+    "subscriptions list",
+    "running list",
+    "pause",
+    "recurring list Sales",
+    "log list",
+    "log dead-letters list orders revenue",
+    "doctor",
+    "metrics",
+    "schema verify",
+    "endpoint drop Sales --yes",
+)
 
 
 @every(
@@ -143,7 +168,7 @@ COMPLETING = {"_ROWBUS_COMPLETE": "complete_bash", "COMP_CWORD": "1", "COMP_WORD
         (["queue", "send", "--help"], {}, WHOLE),
         (["embedded", "--help"], {}, DRIVER | WHOLE),
         (["ticker", "--help"], {}, WHOLE),
-        (["queue", "list", "--database", "host=127.0.0.1 port=1"], {}, WHOLE),
+        *[([*words.split(), *NOWHERE], {}, WHOLE) for words in BEFORE_THE_FIRST_QUERY],
     ],
 )
 def test_a_command_imports_only_what_it_needs(

@@ -23,6 +23,7 @@ from rowbus.transport.claims.postgresql import ClaimedValues
 from rowbus.transport.deduplication.postgresql import InboxTable
 from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.delayed_store.postgresql import DelayedStoreTable
+from rowbus.transport.history.postgresql import HistoryTable as PastTable
 from rowbus.transport.limits.postgresql import LimitTable
 from rowbus.transport.long_work.postgresql import LongWorkTable
 from rowbus.transport.operations.discarded.postgresql import DiscardedTable
@@ -64,6 +65,7 @@ LIMITS = QueueAddress("public", "orders.Limits")
 OPERATIONS = QueueAddress("public", "Rowbus.Operations")
 DISCARDED = QueueAddress("public", "Rowbus.Discarded")
 PAUSES = QueueAddress("public", "Rowbus.Pauses")
+PAST = QueueAddress("public", "Rowbus.History")
 IDENTIFIERS = {
     "schema": "public",
     "queue": "orders",
@@ -84,6 +86,7 @@ IDENTIFIERS = {
     "running": RUNNING.table,
     "operations": OPERATIONS.table,
     "pauses": PAUSES.table,
+    "past": PAST.table,
     "discarded": DISCARDED.table,
     "operations_began": "operations_began",
     "saga": SAGA.table,
@@ -237,6 +240,16 @@ VALUES = {
     "subject": "a group",
     "meant": "1",
     "done": "1",
+    "depths": "{1}",
+    "durations": "{1}",
+    "entered": "{1}",
+    "failed": "{1}",
+    "hours": "720",
+    "lags": "{1}",
+    "minutes": "60",
+    "points": "720",
+    "privileges": "{select}",
+    "taken": "{1}",
     "stayed": "0",
     "result": "",
     "row_id": "00000000-0000-4000-8000-000000000000",
@@ -264,6 +277,7 @@ VALUES_OF = {
     "transport/delayed_store/sql/postgresql/store.sql": {"headers": r"\x7b7d"},
     f"{LANES}/join_members.sql": {"process": "7"},
     f"{LANES}/take_lane.sql": {"process": "7"},
+    "transport/history/sql/postgresql/tell.sql": {"failed": "1"},
 }
 
 BENCH = "bench/sql/postgresql"
@@ -307,6 +321,7 @@ def with_queue(session: Session) -> Session:
         *ClaimedValues(CLAIMED).create(),
         *OperationsTable(OPERATIONS).create(),
         *PausesTable(PAUSES).create(),
+        *PastTable(PAST).create(),
         *DiscardedTable(DISCARDED).create(),
         *SagaTable(SAGA).create(),
         *SharedSagaTable(SHARED, "OrderSaga", Correlation("OrderId", "text")).create(),

@@ -46,6 +46,7 @@ from rowbus.transport.delayed.installer import create_delayed
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
 from rowbus.transport.delayed_store.poller import DelayedStorePoller
+from rowbus.transport.history.teller import HistoryTeller
 from rowbus.transport.limits.table import LimitSweeper, limit_table
 from rowbus.transport.long_work.table import long_work_table
 from rowbus.transport.pauses.table import pauses_address
@@ -276,6 +277,7 @@ ELSEWHERE = {
     CheckService.__name__,  # these three report to the platform: without it no message stops, and nothing is critical
     Heartbeats.__name__,  # (tests/platform/test_endpoint.py)
     Metrics.__name__,
+    HistoryTeller.__name__,  # nor does one without the history: tests/web/test_history.py
 }
 
 

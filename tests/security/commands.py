@@ -35,7 +35,7 @@ CHANGING = (
     "queue send Sales {} --type Shop.PlaceOrder",
     "queue purge Sales --yes",
     "errors retry --all",
-    "errors discard --all --yes",
+    "errors discard --all --yes --for-good",
     "subscriptions add Sales Shop.Another",
     "subscriptions remove Sales --all",
     "delayed move Sales --once",

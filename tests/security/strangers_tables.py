@@ -23,6 +23,7 @@ from rowbus.web.delayed import messages
 from rowbus.web.failed import message
 from rowbus.web.queues import contents
 from rowbus.web.sampling.look import Look
+from rowbus.web.sampling.recorder import Recorder
 from rowbus.web.sampling.snapshot import Snapshot
 from tests.fixtures.command_line import CommandLine
 
@@ -212,7 +213,7 @@ def bait(run: Run) -> None:
     )
 
 
-NAMED: Final = ("Rowbus.Operations", "Rowbus.Pauses", "Rowbus.Discarded")
+NAMED: Final = ("Rowbus.Operations", "Rowbus.Pauses", "Rowbus.Discarded", "Rowbus.History")
 """Tables that nobody names but Rowbus, which makes them when they are first needed."""
 SQUATTED: Final = """
     create or replace function mallory.fire() returns trigger language plpgsql
@@ -258,6 +259,14 @@ def look(rowbus: CommandLine, dsn: str, name: str, schema: str = "mallory") -> s
             return str(error)
 
 
+def note_history(session: Session, addresses: PostgresAddresses) -> str:
+    """Note two minutes as the page does, and look at them."""
+    recorder = Recorder(addresses, writes=True)
+    for now in (0.0, 60.0):
+        recorder.take(session, Snapshot(), now)
+    return recorder.obstacle
+
+
 def _page(session: Session, name: str, schema: str) -> object:
     addresses, error = PostgresAddresses("public"), QueueAddress(schema, "error")
     pages: dict[str, Callable[[], object]] = {
@@ -271,6 +280,7 @@ def _page(session: Session, name: str, schema: str) -> object:
         "saga's end page": lambda: sagas.end_one(session, addresses, 'public."Sales.Order"', ROW),
         "recurring page": lambda: recurring.list_all(session, addresses),
         "pauses page": lambda: paused(session, addresses),
+        "history page": lambda: note_history(session, addresses),
         "operations page": lambda: history.latest(session, addresses),
     }
     return pages[name]()

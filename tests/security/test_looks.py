@@ -105,6 +105,7 @@ UNNAMED = (
     "saga's end page",
     "pauses page",
     "operations page",
+    "history page",
     "overview",
 )
 
@@ -118,6 +119,7 @@ def test_no_table_of_a_stranger_is_taken_for_one_that_nobody_names(
     for words in ("queue create Sales error", "pause endpoint Sales --why so"):
         assert rowbus(*words.split()).returncode == 0
     rowbus("errors", "discard", "--all", "--yes")  # there is nothing, but a table to keep it in
+    assert look(rowbus, rowbus.database, "history page") == "''"
     squat(ask, as_view=as_view)
     for table in ("Sales.Order", "Sales.Delayed"):
         ask(f'create table "{table}" (like mallory."{table}")')
@@ -126,7 +128,10 @@ def test_no_table_of_a_stranger_is_taken_for_one_that_nobody_names(
     said = {name: look(rowbus, rowbus.database, name) for name in UNNAMED}
 
     assert ask("select is_called from mallory.caught") == [(False,)]
-    assert {name for name, text in said.items() if f"belongs to {MALLORY}" in text} >= set(UNNAMED[1:7])
+    assert {name for name, text in said.items() if f"belongs to {MALLORY}" in text} >= {
+        *UNNAMED[1:7],
+        "history page",
+    }
     ask(f'drop owned by {MALLORY} cascade; drop table "Sales", "Sales.Order", error')
 
 
@@ -163,7 +168,7 @@ def test_nobody_steps_into_a_trap(rowbus: CommandLine, ask: Ask) -> None:
     """All commands and pages, as each role, beside tables that run a stranger's code whatever is done with them."""
     with installed(rowbus.database) as place, psycopg.connect(rowbus.database) as holder:
         ask("grant create on schema public to public")
-        prepare(place, "errors discard --all --yes")
+        prepare(place, "errors discard --all --yes --for-good")
         for words in (
             "errors discard --all --yes",
             "pause endpoint Sales --why so",
@@ -171,6 +176,7 @@ def test_nobody_steps_into_a_trap(rowbus: CommandLine, ask: Ask) -> None:
             "delayed create Held",
         ):
             run(place.dsn, *words.split())
+        look(rowbus, place.dsn, "history page")
         lay_out(ask)
         copy_all(ask)
         hold(lambda text: holder.execute(text.encode()), "Held ")
@@ -193,7 +199,7 @@ def test_nobody_steps_into_a_trap(rowbus: CommandLine, ask: Ask) -> None:
                 if page.endswith(("page", "overview")):
                     look(rowbus, _dsn(place, role), page)
                     assert ask("select is_called from mallory.caught") == [(False,)], (role, page)
-        ask('drop table "Rowbus.Operations", "Rowbus.Pauses", "Rowbus.Discarded"')
+        ask('drop table "Rowbus.Operations", "Rowbus.Pauses", "Rowbus.Discarded", "Rowbus.History"')
         ask(f"alter role current_user set rowbus.trusted_owners = {MALLORY}")
         try:
             said = _walk(place, "superuser", "errors retry --all --to-any-queue")

@@ -13,7 +13,9 @@ import pytest
 from markupsafe import Markup
 
 from rowbus.messages.headers import Header
+from rowbus.transport.recoverability.attempts import PastAttempt
 from rowbus.transport.recoverability.error_queue import ErrorQueue as Errors
+from rowbus.web.failed.comparison import compared
 from rowbus.web.failed.conversation import Step, drawn
 from rowbus.web.failed.message import Calls, folded
 from rowbus.web.settings import WebSettings
@@ -245,8 +247,29 @@ async def test_a_message_that_was_sent_back_tells_of_its_attempts_and_who_did_it
         "shop.place_order() in",
         "sent back by",
         "another than before",
+        "Exception shop.OutOfStockError bank.DeclinedError another",
+        "Reason no tents (the same)",
     ):
         assert said in page, said
+
+
+def test_any_two_attempts_are_compared_and_other_numbers_mean_the_last_two() -> None:
+    tried = [
+        PastAttempt(f"2026-05-01 12:0{minute}:00:000000 Z", "Sales on a", exception, "no", then=then)
+        for minute, exception, then in ((0, "A", "retried"), (1, "B", "retried"), (2, "B", "given up on"))
+    ]
+
+    def differing(**asked: str) -> tuple[int, int, str, list[str]]:
+        found = compared(tried, asked)
+        assert found is not None
+        return found.first, found.second, found.apart, [line.what for line in found.lines if line.differs]
+
+    assert differing() == (2, 3, "1 min", ["Then"])
+    assert differing(first="1", second="3") == (1, 3, "2 min", ["Exception", "Then"])
+    assert differing(first="3", second="1") == (3, 1, "2 min", ["Exception", "Then"])
+    for strange in ("0", "4", "-1", "x", "\u0663", "9" * 5000):
+        assert differing(first=strange, second=strange) == differing()
+    assert compared(tried[:1], {}) is None
 
 
 def test_what_an_endpoint_sends_to_itself_is_drawn_as_a_loop() -> None:

@@ -113,6 +113,41 @@ async def test_a_role_of_the_file_does_one_of_each_action(
     errors.connection.close()
 
 
+LOOKS = """[{role}]
+view = ["Sales", "Billing", "error"]
+web = true
+"""
+
+
+async def test_a_right_that_is_missing_disables_its_button_and_the_grant_stands_beside_it(
+    shop: Shop, database: str, rowbus: CommandLine, role: str, another_role: str
+) -> None:
+    errors = ErrorQueue(database)
+    failed = errors.add("1")
+    errors.connection.close()
+    (rowbus.folder / "roles.toml").write_text(LOOKS.format(role=another_role))
+    shop.ask(rowbus("schema", "grants", "system", "--roles", "roles.toml").stdout)
+    saga = {"table": SAGAS, "key": "A-17"}
+    pages: tuple[tuple[str, dict[str, str] | None, str, str], ...] = (
+        ("/queue", {"name": '"public"."Sales"'}, "Delete all …", "--operate --queue Sales"),
+        ("/failed", {}, "Retry", "--operate --web --queue"),
+        (f"/failed/message/{failed}", ALL, "Edit and retry", "--operate --web --queue error"),
+        ("/delayed/message", None, "Send now …", "MODULE:ENDPOINT --operate"),
+        ("/sagas/saga", saga, "End …", "MODULE:ENDPOINT --operate"),
+        ("/recurring", {}, "Send now …", "MODULE:ENDPOINT --operate"),
+    )
+    for dsn, lacks in ((as_role(database, another_role), True), (as_role(database, role), False)):
+        async with browser(dsn) as client:
+            await client.get("/")
+            for path, query, button, grants in pages:
+                asked = await waiting(client, "reminder-1") if query is None else query
+                answer = await client.get(path, params=asked)
+                shown = answer.text
+                assert answer.status_code == 200, (path, shown)
+                assert (f'<button type="button" disabled>{button}</button>' in shown) is lacks, path
+                assert (f"<code>rowbus schema grants {grants}" in shown) is lacks, path
+
+
 async def waiting(client: httpx.AsyncClient, text: str) -> dict[str, str]:
     """Return the form of the one delayed message that a search finds."""
     form = {"table": str(DELAYED)}

@@ -90,6 +90,10 @@ Scopes = Annotated[
 PublicAddress = Annotated[
     str, typer.Option("--public-url", metavar="URL", help="Where browsers open the page, for the way back.")
 ]
+Prometheus = Annotated[str, typer.Option("--prometheus", metavar="URL", help="Link to this one.")]
+History = Annotated[
+    bool, typer.Option("--history/--no-history", help="Note once a minute how queues and logs stand.")
+]
 MetricsToken = Annotated[
     str,
     typer.Option(
@@ -120,7 +124,8 @@ def web(  # noqa: PLR0913 - options, each by keyword
     oidc_viewer: ViewerGroups = None,
     oidc_scope: Scopes = None,
     public_url: PublicAddress = "",
-    prometheus: Annotated[str, typer.Option("--prometheus", metavar="URL", help="Link to this one.")] = "",
+    history: History = True,
+    prometheus: Prometheus = "",
     metrics_token: MetricsToken = "",
     embedded: Embedded = False,
     database: Database = None,
@@ -133,8 +138,6 @@ def web(  # noqa: PLR0913 - options, each by keyword
     web, and for OpenID Connect oidc. Exit code 1: it could not listen.
     """
     require("web", "starlette", "uvicorn", "jinja2", what="rowbus web")
-    from rowbus.web.serving import serve
-
     settings = WebSettings(
         read_only=viewer,
         hosts=(*DEFAULT.hosts, host, *(allow_host or ())),
@@ -152,12 +155,19 @@ def web(  # noqa: PLR0913 - options, each by keyword
             scopes=oidc_scope or (),
         ),
         mask=tuple(mask or ()),
+        history=history,
         prometheus=prometheus,
         metrics_token=metrics_token,
     )
     require_consent(database, given=embedded)
     show_logs(logging.DEBUG if verbose else logging.INFO)
-    raise typer.Exit(serve(database, settings, host=host, port=port, say=say))
+    raise typer.Exit(_serve(database, settings, host, port))
+
+
+def _serve(database: str | None, settings: WebSettings, host: str, port: int) -> int:
+    from rowbus.web.serving import serve
+
+    return serve(database, settings, host=host, port=port, say=say)
 
 
 def _openid(

@@ -29,6 +29,7 @@ from rowbus.endpoint.steps.mutation import with_mutators
 from rowbus.endpoint.steps.observation import Observation
 from rowbus.endpoint.steps.saga_audit import SagaAudit
 from rowbus.endpoint.steps.throttle import Throttle
+from rowbus.endpoint.steps.timing import timed
 from rowbus.errors import StoreUnavailableError
 from rowbus.messages.outgoing import Origin
 from rowbus.platform.plug_ins import PlugIns
@@ -37,6 +38,8 @@ from rowbus.running.loop_watch import LoopWatch
 from rowbus.transport.claims.claim_table import ClaimKeeper
 from rowbus.transport.deduplication.inbox import InboxKeeper
 from rowbus.transport.deduplication.table import inbox_table
+from rowbus.transport.history.table import history_address
+from rowbus.transport.history.teller import HandlingTimes, HistoryTeller
 from rowbus.transport.limits.table import LimitSweeper, limit_table
 from rowbus.transport.pauses.hold import Hold
 from rowbus.transport.pauses.table import PauseSubject, pauses_address
@@ -112,6 +115,7 @@ class RunningEndpoint:
             dispatcher=self.dispatcher,
             database=database,
         )
+        self._times = [HandlingTimes(address) for address in parts.inputs]
         self._pipeline = Pipeline(parts.handlers, self.sender)
         self._observation = Observation(parts.name)
         self._watch = LoopWatch(["/rowbus/endpoint/pipeline.py", "/rowbus/endpoint/dependencies.py"], logger)
@@ -257,9 +261,11 @@ class RunningEndpoint:
             self._throttle.on_error(decide if meter is None else meter.on_error(decide))
         )
         sessions = SessionKeeper(can_delay=parts.delayed_delivery is not None)
-        on_message = self._observation.around(sessions.around(process))
+        times = next(one for one in self._times if one.queue == address)
+        on_message = timed(self._observation.around(sessions.around(process)), times)
         if self._long is not None:
-            self._long.handle(self._observation.around(around_handlers(duplicates=None)), on_error)
+            around = timed(self._observation.around(around_handlers(duplicates=None)), times)
+            self._long.handle(around, on_error)
             on_message = self._long.around(on_message, duplicates)
         return Callbacks(
             on_message,
@@ -288,6 +294,7 @@ class RunningEndpoint:
             self._make_recurring(parts),
             self._make_sweeper(parts),
             self._make_handler_watch(parts),
+            self._make_teller(parts),
             *self._plug_ins.services,
         )
         return [service for service in services if service is not None]
@@ -345,6 +352,11 @@ class RunningEndpoint:
             pauses=pauses_address(parts.addresses) if parts.address.backend == "postgresql" else None,
             alarm=parts.alarm,
         )
+
+    def _make_teller(self, parts: Parts) -> HistoryTeller | None:
+        if parts.address.backend != "postgresql":
+            return None
+        return HistoryTeller(self._pool, history_address(parts.addresses), self._times)
 
     def _make_long(self, parts: Parts) -> LongWork | None:
         if parts.long_work is None:

@@ -25,7 +25,7 @@ from rowbus.log.schema import table as log_schema
 from rowbus.log.ticker import ticks
 from rowbus.transport.delayed.diagnosis import MOST_LOOKED_AT, diagnose_delayed, diagnose_shifts, shifts_of
 from rowbus.transport.delayed.table import delayed_table
-from rowbus.transport.queues.catalog.finding import find_queues, find_storages, sort_out
+from rowbus.transport.queues.catalog.finding import find_queues, find_storages, find_tables, sort_out
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
 from rowbus.transport.queues.catalog.ownership import LOCKED
 from rowbus.transport.queues.diagnosis import (
@@ -39,6 +39,8 @@ from rowbus.transport.queues.owners import find_faults
 from rowbus.transport.queues.traffic import Kind, diagnose_traffic, traffic_of
 from rowbus.transport.recoverability.failed_message import diagnose_failures
 from rowbus.transport.recoverability.table import error_queue_table
+from rowbus.transport.recurring.diagnosis import diagnose_schedules
+from rowbus.transport.recurring.table import COLUMNS, recurring_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.catalog.table import Catalog
     from rowbus.transport.queues.diagnosis import Finding
     from rowbus.transport.queues.shape import QueueShape
+    from rowbus.transport.recurring.table import ScheduleRow
 
     Estimates = Mapping[QueueAddress, int]
 
@@ -76,6 +79,15 @@ def examine(session: Session, catalog: Catalog, most: int) -> Iterator[Finding]:
     yield from (diagnose_left_out(str(address), LOCKED) for address in locked if address in read)
     estimates = {storage.address: storage.live_rows for storage in storages}
     yield from _examine_traffic(session, catalog, queues, estimates, most)
+    for address, rows in schedules(session, catalog):
+        yield from diagnose_schedules(str(address), rows)
+
+
+def schedules(session: Session, catalog: Catalog) -> Iterator[tuple[QueueAddress, list[ScheduleRow]]]:
+    """Yield the schedules of each endpoint that has some, as far as they can be read; none on SQL Server."""
+    for address in find_tables(session, catalog, COLUMNS).tables:
+        with suppress(NotLookedAtError, QueueNotFoundError):
+            yield address, look(session, address, recurring_table(address).list())
 
 
 def _examine_traffic(

@@ -9,12 +9,13 @@ queue is counted up to `MOST`, above which its depth is the server's estimate; a
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.ownership import suspicious
 from rowbus.database.steps import run_steps_now
 from rowbus.log import catalog as log_catalog
-from rowbus.log.examination import count_receivers
+from rowbus.log.examination import count_receivers, schedules
 from rowbus.log.schema import table as log_schema
 from rowbus.log.spark_drivers import SparkDrivers
 from rowbus.log.ticker import ticks
@@ -23,11 +24,12 @@ from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.finding import find_queues, find_storages, sort_out
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking
 from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.diagnosis import ServerFacts
 from rowbus.transport.queues.traffic import Kind, Traffic, traffic_of
+from rowbus.transport.recurring.diagnosis import lateness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import timedelta
 
     from rowbus.database.sessions import Session
     from rowbus.errors import RowbusError
@@ -69,11 +71,18 @@ class QueueGauges(_Families):
             "Processes of Rowbus that receive there, as far as can be seen.",
             _TRAFFIC,
         )
-        self.oldest = Gauge("rowbus_queue_oldest_seconds", "How long ago the oldest was sent.", _TRAFFIC)
+        self.oldest = Gauge(
+            "rowbus_queue_oldest_seconds",
+            "How long ago the oldest was sent; below 0: by a clock that is ahead.",
+            _TRAFFIC,
+        )
         self.unreadable = Gauge("rowbus_queue_unreadable", "Queues that this role cannot read: 1.", _QUEUE)
         self.transaction = Gauge(
             "rowbus_oldest_transaction_seconds",
             "How long the oldest transaction has kept dead rows from being removed.",
+        )
+        self.connections = Gauge(
+            "rowbus_database_connections_used_ratio", "The share of the server's connections in use, 0 to 1."
         )
         self.failed = Gauge(
             "rowbus_error_queue_depth", "Messages in a queue whose oldest message has failed.", _QUEUE
@@ -116,6 +125,11 @@ class DelayedGauges(_Families):
         self.overdue = Gauge("rowbus_delayed_overdue", "Those that are due, and were not moved.", _TABLE)
         self.lag = Gauge("rowbus_delayed_lag_seconds", "How long the first of those is overdue.", _TABLE)
         self.movers = Gauge("rowbus_delayed_movers", "Movers that lead: one, or none.", _TABLE)
+        self.missed = Gauge(
+            "rowbus_recurring_overdue_seconds",
+            "How long the recurring message that is due for longest is due; 0: none is.",
+            _TABLE,
+        )
 
     def stands(self, address: QueueAddress, state: DelayedState, movers: int) -> None:
         """Take how a table stands."""
@@ -246,6 +260,9 @@ class DatabaseGauges:
         self._warned = names
 
     def _measure_transactions(self, session: Session, gauges: QueueGauges) -> None:
+        server = session.run(self._catalog.server())
+        if isinstance(server, ServerFacts):
+            gauges.connections.set(server.connections / max(server.connection_limit, 1))
         holders = session.run(self._catalog.snapshot_holders())
         lasted = [holder.lasted for holder in holders if holder.lasted is not None]
         _set(gauges.transaction, _seconds(max(lasted, default=None)), ())
@@ -282,6 +299,9 @@ class DatabaseGauges:
                     gauges.stands(address, session.run(table.state(MOST)), len(session.run(table.leaders())))
             except NotLookedAtError as error:
                 left_out[address] = error.reason
+        for address, rows in schedules(session, self._catalog):
+            late = max(map(lateness, rows), default=timedelta())
+            gauges.missed.set(late.total_seconds(), (str(address),))
         return gauges.families()
 
     def _logs(self, session: Session) -> list[Family]:

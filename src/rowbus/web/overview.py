@@ -1,22 +1,19 @@
-"""The overview, and what the doctor found: totals, the queues wanted in the order wanted, sparklines.
+"""The overview, and what the doctor found: totals, the queues wanted in the order wanted.
 
 Invariants: written from the latest snapshot, and the indexes of failed messages as far as they are filled: a visit
-waits for nothing of the database; nothing but numbers and our own words gets into the markup.
+waits for nothing of the database.
 """
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
-from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
-
-from markupsafe import Markup
 
 from rowbus.transport.queues.diagnosis import SEQUENCE_WARNING, Finding, Level
 from rowbus.transport.queues.traffic import NOBODY, Kind
+from rowbus.web.charts import overview_charts, span_of, sparks
 from rowbus.web.failed.indexes import indexes
 from rowbus.web.pages import Page, View
 
@@ -224,53 +221,6 @@ def nears_its_end(queue: QueueFigures) -> bool:
     return queue.shape.sequence is not None and queue.shape.sequence.used >= SEQUENCE_WARNING
 
 
-WIDTH: Final = 120
-HEIGHT: Final = 24
-_PAD: Final = 2
-
-
-def sparkline(
-    values: Sequence[float | None], what: str, write: Callable[[float | None], object] = str
-) -> Markup:
-    """Draw values at equal distances, from zero up; None is a gap. `write` writes one for the story."""
-    known = [value for value in values if value is not None]
-    if not known:
-        return Markup('<span class="faint">&ndash;</span>')
-    story = (
-        f"{what} in the last hour: from {write(min(known))} to {write(max(known))}, now {write(known[-1])}"
-    )
-    return Markup(
-        '<svg class="spark" viewBox="0 0 {w} {h}" width="{w}" height="{h}" role="img" aria-label="{story}">'
-        "<title>{story}</title>{runs}</svg>"
-    ).format(w=WIDTH, h=HEIGHT, story=story, runs=Markup("").join(map(_run, _runs(values, max(known)))))
-
-
-Point = tuple[float, float]
-
-
-def _runs(values: Sequence[float | None], highest: float) -> list[list[Point]]:
-    """Return the points of each run of values without a gap."""
-    step = WIDTH / max(len(values) - 1, 1)
-    room = HEIGHT - 2 * _PAD
-    points = [
-        None if value is None else (position * step, HEIGHT - _PAD - room * value / (highest or 1))
-        for position, value in enumerate(values)
-    ]
-    grouped = groupby(points, key=lambda point: point is None)
-    return [[point for point in run if point is not None] for is_gap, run in grouped if not is_gap]
-
-
-def _run(points: list[Point]) -> Markup:
-    if len(points) == 1:
-        x, y = points[0]
-        return Markup('<circle cx="{:.1f}" cy="{:.1f}" r="1.6"/>').format(min(x, WIDTH - _PAD), y)
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    left, right = points[0][0], points[-1][0]
-    return Markup('<polygon points="{:.1f},{h} {} {:.1f},{h}"/><polyline points="{}"/>').format(
-        left, line, right, line, h=HEIGHT
-    )
-
-
 async def _show(visit: Visit) -> Response:
     snapshot = visit.snapshot
     found = to_do(snapshot)
@@ -296,6 +246,8 @@ async def _show(visit: Visit) -> Response:
         missed=missed(snapshot),
         to_do=found,
         spark=sparks(visit),
+        charts=overview_charts(visit),
+        span=span_of(visit),
         nears_its_end=nears_its_end,
     )
 
@@ -321,16 +273,6 @@ async def _examined(visit: Visit) -> Response:
     return visit.render(
         "overview/findings.html", snapshot=visit.snapshot, findings=findings, to_do=to_do(visit.snapshot)
     )
-
-
-def sparks(visit: Visit) -> Callable[..., Markup]:
-    """Return what draws the last hour of a figure."""
-    now, history = time.monotonic(), visit.site.sampler.history
-
-    def spark(what: str, *key: object) -> Markup:
-        return sparkline(history.series(key, now), what, lambda value: f"{value or 0:,.10g}")
-
-    return spark
 
 
 PAGE: Final = Page("Overview", (View("overview", "/", _show),))

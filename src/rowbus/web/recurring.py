@@ -11,7 +11,7 @@ from rowbus.errors import InvalidAddressError, QueueNotFoundError
 from rowbus.transport.queues.catalog.finding import find_tables
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, refuse_strangers
 from rowbus.transport.queues.catalog.table import catalog_of
-from rowbus.transport.recurring.table import RECURRING, recurring_table
+from rowbus.transport.recurring.table import COLUMNS, RECURRING, recurring_table
 from rowbus.web.pages import Action, Page, Question, View, change
 from rowbus.web.sampling.statistics import may_delete
 
@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     from rowbus.transport.recurring.table import ScheduleRow
     from rowbus.web.operations import Operation
     from rowbus.web.visit import Visit
-
-COLUMNS: Final = {
-    "name": "pg_catalog.text",
-    "schedule": "pg_catalog.text",
-    "next_due": "pg_catalog.timestamptz",
-    "last_sent": "pg_catalog.timestamptz",
-}
 
 
 class Schedules(NamedTuple):

@@ -46,11 +46,15 @@ class WebSettings:
     secret: str = field(default="", repr=False)
     """Seals cookies and forms; the same in every process that serves the page. None given: each makes its own."""
 
+    history: bool = True
+    """Whether the page notes once a minute how queues and logs stand, in the table `Rowbus.History`; a page that only
+    shows never does."""
+
     period: float = 5.0
     """Seconds between two looks at the database."""
 
     prometheus: str = ""
-    """Address of a Prometheus that keeps what the page only shows for an hour; the overview links to it."""
+    """Address of a Prometheus that keeps more than the page does; the overview links to it."""
 
     metrics_token: str = field(default="", repr=False)
     """The bearer token by which Prometheus reads `/metrics`, and nothing else; none given: it has none."""

@@ -519,6 +519,21 @@ def test_a_role_that_may_keep_nothing_hears_of_the_grant_before_it_discards_for_
     assert errors.ids(ERROR) == ["1"]
 
 
+def test_yes_alone_discards_nothing_for_good(errors: ErrorQueue, ask: Ask, role: str) -> None:
+    ask(f"grant select, insert, update, delete on error to {role}")
+    errors.add("1")
+    poor = as_role(errors.rowbus.database, role)
+
+    refused = errors.rowbus("errors", "discard", "--all", "--yes", ROWBUS_DATABASE=poor)
+    left = errors.ids(ERROR)
+    done = errors.rowbus("errors", "discard", "--all", "--yes", "--for-good", ROWBUS_DATABASE=poor)
+
+    assert (refused.returncode, left) == (2, ["1"])
+    assert "--for-good" in refused.stderr
+    assert "schema grants --web" in refused.stderr
+    assert (done.returncode, errors.ids(ERROR)) == (0, [])
+
+
 def discard_all(errors: ErrorQueue, answer: str, dsn: str) -> str:
     """Discard on a terminal, give an answer, and return what was said there."""
     ours, theirs = pty.openpty()

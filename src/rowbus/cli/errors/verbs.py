@@ -263,6 +263,9 @@ def discard(  # noqa: PLR0913 - an option is a parameter
         typer.Option("--resolve", help="Tell ServiceControl that the failures it had retried are over."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    for_good: Annotated[
+        bool, typer.Option("--for-good", help="Discard also where the role may keep nothing for a week.")
+    ] = False,
     error_queue: ErrorQueueName = "error",
     schema: Schema = None,
     as_json: Json = False,
@@ -273,7 +276,7 @@ def discard(  # noqa: PLR0913 - an option is a parameter
 
     Those that fit all the options are meant. Asks first; without a terminal, --yes must be given. Exit code 1:
     nothing was discarded. On SQL Server, and where the role may not keep them, they are gone for good: then it says so
-    before it asks, and names the grant.
+    before it asks, and names the grant; --yes alone does not do that on PostgreSQL, --for-good beside it does.
     """
     names = addresses_in(database, schema)
     address, failed_queue = _addresses(error_queue, failed_in, names)
@@ -281,7 +284,7 @@ def discard(  # noqa: PLR0913 - an option is a parameter
     _refuse_nothing(selection, everything=everything)
     location = open_database(database)
     with location.session() as session:
-        kept = _can_be_kept(session, names)
+        kept = _can_be_kept(session, names, refuses=yes and not for_good)
         if not yes:
             where = location.name if kept else f"{location.name} for good"
             _confirm(ErrorQueue(session, address), selection, address, where, resolve=resolve)
@@ -337,11 +340,16 @@ def undiscard(
 # ------------------------------------------------------------------------------------------------------------- parts
 
 
-def _can_be_kept(session: Session, names: Addresses) -> bool:
-    """Return whether discarded messages can be kept for a week; print the missing right."""
+def _can_be_kept(session: Session, names: Addresses, *, refuses: bool) -> bool:
+    """Return whether discarded messages can be kept for a week; print the missing right, or raise BadParameter."""
     if names.backend != "postgresql":
         return False
     obstacle = find_obstacle(session, names)
+    if obstacle and refuses:
+        raise typer.BadParameter(
+            f"nothing was discarded, for it would be gone for good: {obstacle} Or give --for-good, too.",
+            param_hint="--yes",
+        )
     if obstacle:
         complain(f"What is discarded is gone for good: {obstacle}")
     return not obstacle

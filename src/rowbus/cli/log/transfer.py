@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.bridges import BATCH_SIZE, QueueDrain
 from rowbus.cli.options import Database, IntoLog, LogName, QueueName, Schema, Verbose
 from rowbus.cli.output import complain, say, show_logs
 from rowbus.cli.queue.send import opened
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import Database as Location
     from rowbus.messages.address import QueueAddress
+
+BATCH = 100  # as `rowbus.bridges` has it, which is loaded when something is moved
 
 
 def append(
@@ -91,7 +92,7 @@ def from_queue(
     ] = False,
     batch: Annotated[
         int, typer.Option("--batch", min=1, help="How many messages one transaction moves.")
-    ] = BATCH_SIZE,
+    ] = BATCH,
     schema: Schema = None,
     database: Database = None,
     _verbose: Verbose = False,
@@ -113,6 +114,8 @@ def from_queue(
 
 
 async def _move(location: Location, queue: QueueAddress, log: str, batch: int, *, follow: bool) -> int:
+    from rowbus.bridges import QueueDrain
+
     drain = QueueDrain(location, queue, log, batch_size=batch)
     if follow:
         await run_until_signalled(drain)

@@ -13,6 +13,7 @@ import typer
 from rowbus.cli.store import StorePlan, store_grants, store_plan, store_table
 from rowbus.cli.target import addresses_in, load_endpoint, load_endpoints, queue_addresses
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.history.table import history_address, history_table
 from rowbus.transport.operations.discarded.table import discarded_address, discarded_table
 from rowbus.transport.operations.table import operations_table
 from rowbus.transport.pauses.table import pauses_address, pauses_table
@@ -129,6 +130,7 @@ class Purpose(NamedTuple):
     operate: bool = False
     servicecontrol: bool = False
     web: bool = False
+    history: bool = False
 
 
 def grants_for(plan: Plan, wanted: Purpose, role: str) -> Iterator[Statement[None]]:
@@ -145,6 +147,9 @@ def grants_for(plan: Plan, wanted: Purpose, role: str) -> Iterator[Statement[Non
         yield from _watching(plan, role)
     if wanted.web:
         yield from _noting(plan, role, only_looks=wanted.view and not wanted.operate)
+    if wanted.history:
+        history = history_table(history_address(plan.names))
+        yield from (*history.create(), *guard([history.address]), history.grant_tell(role))
 
 
 def _receiving(plan: Plan, role: str) -> Iterator[Statement[None]]:
@@ -200,12 +205,16 @@ def _watching(plan: Plan, role: str) -> Iterator[Statement[None]]:
 
 
 def _noting(plan: Plan, role: str, *, only_looks: bool) -> Iterator[Statement[None]]:
-    """Yield what notes operations and pauses and keeps what is discarded; before it the tables, if they are missing.
+    """Yield what notes operations, pauses and history and keeps what is discarded; before it the missing tables.
 
-    Who only looks sees the first two.
+    Who only looks sees the first three.
     """
     names = plan.names
-    looked_at = (operations_table(names), pauses_table(pauses_address(names)))
+    looked_at = (
+        operations_table(names),
+        pauses_table(pauses_address(names)),
+        history_table(history_address(names)),
+    )
     tables = (
         looked_at if only_looks else (*looked_at, discarded_table(discarded_address(names)))
     )  # whole messages

@@ -35,7 +35,6 @@ from rowbus.cli.target import addresses_in, open_database
 from rowbus.database.backends import inspecting, scripts_of
 from rowbus.database.statements import script
 from rowbus.database.steps import run_steps_now
-from rowbus.spark import schema as spark_schema
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.lanes.installer import install_lanes, lane_faults
 from rowbus.transport.lanes.lane_table import LaneTable
@@ -108,13 +107,25 @@ def sql(  # noqa: PLR0913 - an option is a parameter
         if log:
             log_schema.show_sql()
         if spark:
-            typer.echo(spark_schema.text())
+            _show_spark_schema()
         return
     plans = plans_for(
         target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger
     )
     parts = [part for plan in plans for part in _definitions(plan, make_schema=make_schema)]
     typer.echo("\n\n".join(dict.fromkeys(parts)))  # endpoints share their error queue
+
+
+def _show_spark_schema() -> None:
+    from rowbus.spark.schema import text
+
+    typer.echo(text())
+
+
+def _show_spark_grants(role: str) -> None:
+    from rowbus.spark.schema import grant_use
+
+    typer.echo(script(grant_use(role)))
 
 
 def _definitions(plan: Plan, *, make_schema: bool) -> Iterator[str]:
@@ -312,12 +323,30 @@ def _show_results(results: dict[str, tuple[str, ...]], *, as_json: bool) -> None
 
 # ------------------------------------------------------------------------------------------------------------ grants
 
+ServiceControl = Annotated[
+    bool,
+    typer.Option("--servicecontrol", help="What ServiceControl needs, on its own queues and on these."),
+]
+Web = Annotated[
+    bool, typer.Option("--web", help="What noting operations of `rowbus web` needs, and their table.")
+]
+ToldHistory = Annotated[
+    bool, typer.Option("--history", help="What telling how long handlers take needs, and the table.")
+]
+Operate = Annotated[
+    bool, typer.Option("--operate", help="What looking, purging, and putting failed messages back needs.")
+]
+Roles = Annotated[
+    Path | None,
+    typer.Option("--roles", metavar="FILE", help="All roles of a system, from a file in TOML."),
+]
+
 
 def _purpose(asked: Purpose, target: str | None) -> Purpose:
     """Return what the grants are for: receiving, for an endpoint of which nothing else is asked."""
     if not any(asked) and target is None:
         raise typer.BadParameter(
-            "say what for: --send, --receive, --view, --operate, --servicecontrol or --web."
+            "say what for: --send, --receive, --view, --operate, --servicecontrol, --web or --history."
         )
     return asked if any(asked) else Purpose(receive=True)
 
@@ -327,24 +356,15 @@ def grants(  # noqa: PLR0913 - an option is a parameter
     target: System = None,
     *,
     role: Annotated[str | None, typer.Option("--role", metavar="ROLE", help="Whom to grant them to.")] = None,
-    roles: Annotated[
-        Path | None,
-        typer.Option("--roles", metavar="FILE", help="All roles of a system, from a file in TOML."),
-    ] = None,
+    roles: Roles = None,
     queues: Queues = None,
     send: Annotated[bool, typer.Option("--send", help="What sending needs.")] = False,
     receive: Annotated[bool, typer.Option("--receive", help="What receiving needs.")] = False,
     view: Annotated[bool, typer.Option("--view", help="What looking needs, and changing nothing.")] = False,
-    operate: Annotated[
-        bool, typer.Option("--operate", help="What looking, purging, and putting failed messages back needs.")
-    ] = False,
-    servicecontrol: Annotated[
-        bool,
-        typer.Option("--servicecontrol", help="What ServiceControl needs, on its own queues and on these."),
-    ] = False,
-    web: Annotated[
-        bool, typer.Option("--web", help="What noting operations of `rowbus web` needs, and their table.")
-    ] = False,
+    operate: Operate = False,
+    servicecontrol: ServiceControl = False,
+    web: Web = False,
+    history: ToldHistory = False,
     schema: Schema = None,
     log: Log = False,
     spark: Spark = False,
@@ -361,13 +381,20 @@ def grants(  # noqa: PLR0913 - an option is a parameter
     endpoint's, or on --queue, retrying messages, and SELECT and UPDATE for monitoring.
     --web is for the role of `rowbus web`, whose operators' retries, discards and edits are noted: it prints the table
     of that log, too. With --view, and without --operate, the role may only read it.
+    --history is for the roles of endpoints whose handlers' times the page is to show.
     With --log the options stand for the roles pgq_writer (--send), pgq_reader (--receive) and pgq_admin (--operate).
     Roles with so little cannot install: run endpoints with --no-install.
     A file for --roles has a table a role: `[shop_sales]`, `receive = ["Sales"]`, `send = ["Billing"]`; `web = true`,
     `log = ["receive"]`.
     """
     if roles is not None:
-        if role or queues or log or spark or any((send, receive, view, operate, servicecontrol, web)):
+        if (
+            role
+            or queues
+            or log
+            or spark
+            or any((send, receive, view, operate, servicecontrol, web, history))
+        ):
             raise typer.BadParameter("says all of it; leave the other options out.", param_hint="--roles")
         _show_roles(roles, target, schema, database)
         return
@@ -378,13 +405,13 @@ def grants(  # noqa: PLR0913 - an option is a parameter
         if log:
             log_schema.show_grants(role, send=send, receive=receive, operate=operate)
         if spark:
-            typer.echo(script(spark_schema.grant_use(role)))
+            _show_spark_grants(role)
         return
-    wanted = _purpose(Purpose(send, receive, view, operate, servicecontrol, web), target)
-    plans = plans_for(target, queues, schema, database, required=not (servicecontrol or web))
-    if web and any(plan.names.backend != "postgresql" for plan in plans):
+    wanted = _purpose(Purpose(send, receive, view, operate, servicecontrol, web, history), target)
+    plans = plans_for(target, queues, schema, database, required=not (servicecontrol or web or history))
+    if (web or history) and any(plan.names.backend != "postgresql" for plan in plans):
         raise typer.BadParameter(
-            "operations of `rowbus web` are noted on PostgreSQL only.", param_hint="--web"
+            "operations and history of `rowbus web` are noted on PostgreSQL only.", param_hint="--web"
         )
     parts = [part for plan in plans for part in _grants(plan, wanted, role)]
     typer.echo("\n".join(dict.fromkeys(parts)))

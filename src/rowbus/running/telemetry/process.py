@@ -22,7 +22,7 @@ from rowbus.running.telemetry.series import Counter, Gauge
 if TYPE_CHECKING:
     import logging
 
-UNESSENTIAL: Final = frozenset({"rowbus.platform"})
+UNESSENTIAL: Final = frozenset({"rowbus.platform", "rowbus.history"})
 """Loggers of services whose outages keep nothing from being served."""
 
 

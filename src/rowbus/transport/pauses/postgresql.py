@@ -47,7 +47,7 @@ class PausesTable(table.PausesTable, RecordTable):
 
     def can_be_read(self) -> Statement[bool]:
         """Say whether the table is there, and this role may read it."""
-        return self._asked(self._load("can_be_read", "Failed to look for", prepare=True))
+        return self.can_be_used("select")
 
 
 def _pauses(rows: Rows, _count: int) -> list[Pause]:

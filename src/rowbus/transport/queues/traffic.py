@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
 
 NOBODY_AFTER: Final = timedelta(minutes=1)  # so long may a message wait for a receiver that starts
+HEAP: Final = 1_000  # so many are not left to a receiver that is about to start
+CLOCK_OFF: Final = timedelta(seconds=5)  # by so much clocks of machines differ without harm
 NOBODY: Final = "nobody receives there"
 GROWS_AFTER: Final = timedelta(days=7)  # so long may an audit queue be left alone
 
@@ -57,13 +59,17 @@ class QueueState(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """How a queue stands. `waited` is the age of the oldest message; None, and no `receivers`: not known."""
+    """How a queue stands. `waited` is the age of the oldest message; None, and no `receivers`: not known.
+
+    An age below zero is that of a message whose `sender` has a clock that is ahead.
+    """
 
     kind: Kind
     depth: int
     in_hand: int | None
     waited: timedelta | None
     receivers: int | None
+    sender: str = ""
 
 
 def kind_of(address: QueueAddress, headers: Mapping[str, str | None] | None = None) -> Kind:
@@ -81,8 +87,9 @@ def traffic_of(
     headers = read_headers(state.oldest_headers) if state.oldest_headers else None
     sent = time_sent(headers)
     depth = state.depth if state.depth < most else max(state.depth, estimate)
-    waited = None if sent is None else max(state.at - sent, timedelta())
-    return Traffic(kind_of(address, headers), depth, state.in_hand, waited, receivers)
+    waited = None if sent is None else state.at - sent
+    sender = (headers or {}).get(Header.ORIGINATING_MACHINE) or ""
+    return Traffic(kind_of(address, headers), depth, state.in_hand, waited, receivers, sender)
 
 
 def diagnose_traffic(subject: str, traffic: Traffic) -> Iterator[Finding]:
@@ -94,6 +101,12 @@ def diagnose_traffic(subject: str, traffic: Traffic) -> Iterator[Finding]:
             "seen, but would have taken them"
         )
         yield Finding(Level.WARN, subject, f"{traffic.depth:,} wait{since}, and {NOBODY}", advice)
+    if traffic.waited is not None and traffic.waited < -CLOCK_OFF:
+        text = f"its oldest message was sent {duration(-traffic.waited)} from now, by the database's clock"
+        advice = (
+            f"set the clock of the machine that sent it, {traffic.sender or 'which it does not name'}, by NTP"
+        )
+        yield Finding(Level.WARN, subject, text, advice)
     if traffic.kind is Kind.AUDIT and traffic.waited is not None and traffic.waited > GROWS_AFTER:
         text = f"only grows: {traffic.depth:,} audited messages, the oldest is {duration(traffic.waited)} old"
         yield Finding(
@@ -102,7 +115,7 @@ def diagnose_traffic(subject: str, traffic: Traffic) -> Iterator[Finding]:
 
 
 def _is_left_alone(traffic: Traffic) -> bool:
-    is_old = traffic.waited is None or traffic.waited > NOBODY_AFTER
+    is_old = traffic.waited is None or traffic.waited > NOBODY_AFTER or traffic.depth >= HEAP
     return (
         traffic.kind is Kind.QUEUE
         and traffic.receivers == 0

@@ -21,6 +21,15 @@ RECURRING: Final = "Recurring"
 """The qualifier of the table: `Billing.Recurring`."""
 
 
+COLUMNS: Final = {
+    "name": "pg_catalog.text",
+    "schedule": "pg_catalog.text",
+    "next_due": "pg_catalog.timestamptz",
+    "last_sent": "pg_catalog.timestamptz",
+}
+"""By which such a table is found, on PostgreSQL."""
+
+
 class ScheduleRow(NamedTuple):
     """A schedule as the table has it; times are aware. `last_sent` is the last tick that was sent, None for none."""
 

@@ -17,6 +17,7 @@ from rowbus.transport.recoverability.failed_message import FailedMessage, is_own
 from rowbus.transport.recoverability.table import error_queue_table
 from rowbus.web.failed.asked import asked
 from rowbus.web.failed.bodies import Body, shown
+from rowbus.web.failed.comparison import compared
 from rowbus.web.failed.conversation import TRACES, Conversation, conversation, origin
 from rowbus.web.failed.indexes import indexes
 from rowbus.web.showing import LONGEST_LINES
@@ -107,13 +108,15 @@ async def show(visit: Visit) -> Response:
     if found is None:
         return visit.missing(GONE)
     message, told = found
+    tried = attempts(message.headers or {})
     return visit.render(
         "failed/message.html",
         queue=queue,
         query={"queue": visit.query.get("queue", "")},
         message=message,
         origin=origin(message.headers or {}),
-        attempts=attempts(message.headers or {}),
+        attempts=tried,
+        comparison=compared(tried, visit.query),
         conversation=told,
         kind=_group(index, message.failed),
         may_change=visit.may_change(queue),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import LostPositionError
 from rowbus.log.range import NOTATION, Position, read_position
+from rowbus.web.charts import consumer_charts, span_of
 from rowbus.web.logs import consumers, dead_letters, events
 from rowbus.web.pages import Action, Page, Question, View, change
 
@@ -83,7 +84,8 @@ async def _list(visit: Visit) -> Response:
 
 async def _log(visit: Visit) -> Response:
     found = await visit.read(consumers.look, visit.query.get("log", ""))
-    return visit.render("logs/log.html", found=found, log=found.state.log)
+    charts = await consumer_charts(visit, [one.state for one in found.consumers])
+    return visit.render("logs/log.html", found=found, log=found.state.log, charts=charts, span=span_of(visit))
 
 
 PAGE: Final = Page(

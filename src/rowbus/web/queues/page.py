@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rowbus.errors import QueueNotFoundError
 from rowbus.transport.long_work.table import Cancelling
+from rowbus.web.charts import queue_charts, span_of, sparks
 from rowbus.web.contents import body_content
-from rowbus.web.overview import sparks
 from rowbus.web.pages import Action, Page, Question, View, change
 from rowbus.web.queues import contents
 from rowbus.web.showing import plural
@@ -35,7 +35,8 @@ async def _queue(visit: Visit) -> Response:
         address, found = await visit.read(_peek, visit, visit.query.get("name", ""))
     except QueueNotFoundError as error:
         return visit.missing(str(error))
-    return visit.render("queues/queue.html", found=found, **_known(visit, address))
+    charts = await queue_charts(visit, address)
+    return visit.render("queues/queue.html", found=found, charts=charts, **_known(visit, address))
 
 
 def _peek(session: Session, visit: Visit, text: str) -> tuple[QueueAddress, Contents]:
@@ -54,6 +55,7 @@ def _known(visit: Visit, address: QueueAddress) -> dict[str, Any]:
         "pauses": _pauses(visit, address),
         "findings": [one for one in snapshot.findings if one.subject == str(address)],
         "spark": sparks(visit),
+        "span": span_of(visit),
     }
 
 
@@ -93,6 +95,7 @@ async def _endpoint(visit: Visit) -> Response:
         "queues/endpoint.html",
         work=work,
         delayed=delayed,
+        charts=await queue_charts(visit, address),
         **_known(visit, address),
     )
 

@@ -33,6 +33,7 @@ from rowbus.transport.queues.catalog.finding import Found, find_queues, sort_out
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import Finding, Level
+from rowbus.transport.queues.traffic import CLOCK_OFF, HEAP, Kind
 from rowbus.web.sampling.snapshot import DelayedFigures, Gone, QueueFigures, Snapshot
 from rowbus.web.sampling.statistics import Counters, counters, instances
 
@@ -46,15 +47,19 @@ if TYPE_CHECKING:
 SHARE: Final = 0.01
 """Of the time, at most, that one part keeps a session busy: what took 0.1 s is not looked at again for 10 s."""
 
+URGENT_SHARE: Final = 0.1
+"""Of the time, for what people wait for: who has gone, and what the doctor finds."""
+
 LONGEST: Final = 60.0  # seconds until a part is looked at again, however long it took
 
 
 class Pace:
     """When a part is due again: after its period, or later if it took long."""
 
-    def __init__(self, period: float) -> None:
-        """Take the period in seconds. It is due at once."""
+    def __init__(self, period: float, share: float = SHARE) -> None:
+        """Take the period in seconds, and the share of the time. It is due at once."""
         self._period = period
+        self._share = share
         self._due = float("-inf")
 
     def is_due(self, now: float) -> bool:
@@ -64,7 +69,7 @@ class Pace:
     def took(self, seconds: float, now: float) -> None:
         """Note how long the part took, which ended now."""
         self._due = now + max(
-            self._period * 0.9, min(seconds / SHARE, LONGEST)
+            self._period * 0.9, min(seconds / self._share, LONGEST)
         )  # a round may come a little early
 
     def hasten(self) -> None:
@@ -140,6 +145,7 @@ class QueueLook:
             shape,
             rate_in=_rate(counted.inserted, before and before.inserted, elapsed),
             rate_out=_rate(counted.deleted, before and before.deleted, elapsed),
+            counted=counted,
             may_change=counted.may_delete and not shape.left_out,
             left_out=shape.left_out,
         )
@@ -198,7 +204,8 @@ def _rate(now: int, before: int | None, elapsed: float) -> float | None:
 
 
 MOST_DELAYED: Final = 10_000
-EXAMINATION_PERIOD: Final = 60.0
+EXAMINATION_PERIOD: Final = 5.0  # seconds, where an examination takes no more than 0.5 s
+DELAYED_CATALOGUE_PERIOD: Final = 60.0
 REMEMBERED: Final = timedelta(days=1)  # how long an endpoint that has gone is shown
 _SEVERITY: Final = {Level.FAIL: 0, Level.WARN: 1, Level.OK: 2}
 
@@ -222,15 +229,15 @@ class Look:
         self._has_logs = is_postgresql
         self._drivers = SparkDrivers()
         self._delayed = Found([], {})
-        self._delayed_catalogue = Pace(EXAMINATION_PERIOD)
+        self._delayed_catalogue = Pace(DELAYED_CATALOGUE_PERIOD)
         self._parts = [
             Part("queues", Pace(period), self._find_queues),
             Part("delayed messages", Pace(period), self._find_delayed),
         ]
         if is_postgresql:
-            self._parts.append(Part("instances", Pace(period), self._find_instances))
-            self._parts.append(Part("logs", Pace(period), self._find_logs))
-        self._examination = Pace(EXAMINATION_PERIOD)
+            self._parts.append(Part("instances", Pace(period, URGENT_SHARE), self._find_instances))
+            self._parts.append(Part("logs", Pace(period, URGENT_SHARE), self._find_logs))
+        self._examination = Pace(EXAMINATION_PERIOD, URGENT_SHARE)
         self._parts.append(Part("findings", self._examination, self._examine))
         self._seen: dict[QueueAddress, Gone] = {}
         self._state: object = None
@@ -264,9 +271,11 @@ class Look:
         self._delayed_catalogue.hasten()
 
     def _examine_what_changed(self, found: Snapshot) -> None:
-        """Have the doctor come at once when a receiver or the ticker goes or comes, or messages begin to fail."""
-        failing = frozenset(queue.address for queue in found.error_queues() if queue.depth)
-        state = (frozenset(one.queue for one in found.receivers), found.ticker is None, failing)
+        """Have the doctor come at once when a receiver or the ticker goes or comes, or a queue is in trouble."""
+        troubled = frozenset(
+            queue.address for queue in found.queues if _is_troubled(queue, datetime.now(UTC))
+        )
+        state = (frozenset(one.queue for one in found.receivers), found.ticker is None, troubled)
         if self._state not in {None, state}:
             self._examination.hasten()
         self._state = state
@@ -332,6 +341,13 @@ class Look:
             "drivers": run_steps_now(session, self._drivers.look(consumers)),
             "ticker": find_holders_now(session, ticks.leaders()),
         }
+
+
+def _is_troubled(queue: QueueFigures, now: datetime) -> bool:
+    """Say whether the doctor may have to tell of a queue: failures, audits, a heap, a message of the future."""
+    depth = queue.depth or 0
+    is_ahead = queue.oldest_sent is not None and queue.oldest_sent - now > CLOCK_OFF
+    return (queue.kind is not Kind.QUEUE and depth > 0) or depth >= HEAP or is_ahead
 
 
 def _delayed(session: Session, address: QueueAddress) -> DelayedFigures:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from rowbus.errors import RowbusError
 from rowbus.running.waiting import cancel, pause
 from rowbus.web.sampling.look import Look
+from rowbus.web.sampling.recorder import Recorder
 from rowbus.web.sampling.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ SECOND_LOOK: Final = 2.0  # seconds between the first two
 
 
 class Sampler:
-    """Has `snapshot`, the latest, and `history`."""
+    """Has `snapshot`, the latest, `history`, and what is kept of it."""
 
     def __init__(self, site: Site) -> None:
         """Take the site. No I/O."""
@@ -74,6 +75,8 @@ class Sampler:
         self._hurry = asyncio.Event()
         self.snapshot = Snapshot()
         self.history = History()
+        settings = site.settings
+        self.recorder = Recorder(site.addresses, writes=settings.history and not settings.read_only)
 
     async def start(self) -> None:
         """Begin to look, unless it has; wait for the first look, for 10 s at most."""
@@ -105,7 +108,13 @@ class Sampler:
         else:
             self._site.outage.succeeded()
             self._note(time.monotonic())
+            await self._record(time.time())
         self._looked.set()
+
+    async def _record(self, now: float) -> None:
+        if self._site.database.has_logs and self.recorder.is_due(now):
+            reach = self._site.write if self.recorder.writes else self._site.read
+            await reach(self.recorder.take, self.snapshot, now)
 
     async def _run(self) -> None:
         await self.look()

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.diagnosis import Finding
     from rowbus.transport.queues.shape import QueueShape
     from rowbus.transport.queues.traffic import Receivers
-    from rowbus.web.sampling.statistics import Instances
+    from rowbus.web.sampling.statistics import Counters, Instances
 
 
 @dataclass(frozen=True, slots=True)
 class QueueFigures:
     """How a queue stands. `depth` is an estimate unless it `is_exact`; rates are messages a second.
 
-    `left_out` says why nothing was read of it.
+    `counted` is what rates are worked out from; `left_out` says why nothing was read of it.
     """
 
     shape: QueueShape
@@ -37,6 +37,7 @@ class QueueFigures:
     oldest_sent: datetime | None = None
     rate_in: float | None = None
     rate_out: float | None = None
+    counted: Counters | None = None
     may_change: bool = False
     left_out: str = ""
 

@@ -37,6 +37,13 @@ class RecordTable(RecordStatements):
         file = "transport/queues/records/sql/postgresql/can_be_changed.sql"
         return self._asked(load(file, failing=f"Failed to look for {self.address}"))
 
+    def can_be_used(self, *privileges: str) -> Statement[bool]:
+        """Say whether the table is there, of a trusted owner, and this role has these privileges on it."""
+        file = "transport/queues/records/sql/postgresql/can_be_used.sql"
+        query = load(file, failing=f"Failed to look for {self.address}", prepare=True)
+        parameters = {"schema_name": self.address.schema, "table_name": self.address.table}
+        return Statement(query, {**parameters, "privileges": list(privileges)}, scalar)
+
     def _asked(self, query: Query) -> Statement[bool]:
         return Statement(
             query, {"schema_name": self.address.schema, "table_name": self.address.table}, scalar

@@ -1,6 +1,6 @@
--- Say whether a table (no view) is there, this role may read it, and it belongs to somebody who may decide: a superuser, this
--- role, the owner of the database or of the schema, a role that a superuser or the database's owner has made this one a member
--- of, itself or by others (as in `owners.sql`), or one named in rowbus.trusted_owners.
+-- Say whether a table (no view) is there, this role has some privileges on it, and it belongs to somebody who may decide: a
+-- superuser, this role, the owner of the database or of the schema, a role that a superuser or the database's owner has
+-- made this one a member of, itself or by others (as in `owners.sql`), or one named in rowbus.trusted_owners.
 -- Locks nothing; returns one row.
 with recursive memberships as (
     select role.oid
@@ -25,7 +25,7 @@ with recursive memberships as (
         and role.rolname::text not like 'pg\_%'
 )
 
-select count(*) > 0 as readable
+select count(*) > 0 as usable
 from pg_class as relation
 inner join pg_namespace as namespace on relation.relnamespace = namespace.oid
 inner join pg_roles as owner on relation.relowner = owner.oid
@@ -35,7 +35,11 @@ where
     and relation.relname = :'table_name'::text
     and relation.relkind in ('r', 'p')
     and has_schema_privilege(namespace.oid, 'usage')
-    and has_table_privilege(relation.oid, 'select')
+    and not exists (
+        select
+        from unnest(:'privileges'::text[]) as asked (privilege)
+        where not has_table_privilege(relation.oid, asked.privilege)
+    )
     and (
         owner.rolsuper
         or owner.oid in (here.datdba, namespace.nspowner)

@@ -1,0 +1,78 @@
+"""How long an endpoint's handlers took, told to the history once a minute.
+
+Invariants: nothing is told where the table is missing, a stranger's, or not granted; what could not be told is dropped,
+and an outage of it keeps nothing from being handled.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from rowbus.running.critical import Alarm, ReportedBreaker
+from rowbus.running.service import Periodic
+from rowbus.transport.history.durations import STEPS, step_of
+from rowbus.transport.history.table import HANDLERS, Handled, Series, history_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.database.sessions import SessionPool
+    from rowbus.messages.address import QueueAddress
+
+logger = logging.getLogger("rowbus.history")
+
+PERIOD: Final = 60.0  # seconds
+
+
+class HandlingTimes:
+    """What was handled of one queue since it was last taken. A message costs a logarithm and an addition."""
+
+    def __init__(self, queue: QueueAddress) -> None:
+        """Begin with nothing."""
+        self.queue = queue
+        self._failed = 0
+        self._durations = [0] * STEPS
+
+    def took(self, seconds: float) -> None:
+        """Note how long handlers took that succeeded."""
+        self._durations[step_of(seconds)] += 1
+
+    def failed(self) -> None:
+        """Note an attempt that failed."""
+        self._failed += 1
+
+    def take(self) -> Handled | None:
+        """Return what was noted since the last time; None for nothing."""
+        taken = Handled(self._failed, self._durations)
+        self._failed, self._durations = 0, [0] * STEPS
+        return taken if taken.failed or any(taken.durations) else None
+
+
+def _log_lasting(text: str, error: BaseException) -> None:
+    logger.error("%s for long: %s", text, error)
+
+
+class HistoryTeller(Periodic):
+    """Tells the times of one endpoint's queues. For one event loop."""
+
+    def __init__(self, pool: SessionPool, address: QueueAddress, times: Sequence[HandlingTimes]) -> None:
+        """Take the table of history, and what to tell. No I/O."""
+        activity, failure = f"Telling {address} of handlers", f"Could not tell {address} of handlers"
+        outages = ReportedBreaker(activity, failure, logger, Alarm(_log_lasting))
+        super().__init__("rowbus history", outages, PERIOD, at_once=False)
+        self._pool = pool
+        self._table = history_table(address)
+        self._times = times
+
+    async def do(self) -> None:
+        """Tell what was handled since the last time, of each queue, and of all. Raises StorageError."""
+        found = {times.queue: taken for times in self._times if (taken := times.take()) is not None}
+        if not found:
+            return
+        async with self._pool.session() as session:
+            if not await session.run(self._table.can_be_told()):
+                return
+            for queue, handled in found.items():
+                for name in ("", str(queue)):
+                    await session.run(self._table.tell(Series(HANDLERS, name), handled))
