@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import AsyncExitStack, contextmanager
 from datetime import timedelta
 from functools import partial
 from types import SimpleNamespace
@@ -15,9 +15,10 @@ import pytest
 
 import rowbus
 from rowbus.bridges import QueueDrain
-from rowbus.database.postgresql.connection import AsyncSession
+from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.postgresql.database import Database
 from rowbus.database.postgresql.receive_session import ReceiveSession
+from rowbus.endpoint.lanes import OrderedLanes
 from rowbus.endpoint.long_work import LongWork
 from rowbus.errors import ConnectionLostError
 from rowbus.log.consumers.consumer import LogConsumer
@@ -102,6 +103,12 @@ class Vanishing(Database):
     async def connect_receiver(self) -> ReceiveSession:
         self._refuse()
         return await self._unless_vanished(await super().connect_receiver())
+
+    @contextmanager
+    def session(self) -> Generator[Session]:
+        self._refuse()
+        with super().session() as session:
+            yield session
 
     async def vanish(self) -> None:
         self.is_away = True
@@ -229,6 +236,10 @@ async def handler_watch(place: Place) -> service.Service:
     )
 
 
+async def ordered_lanes(place: Place) -> service.Service:
+    return OrderedLanes(place.database, SALES, [], poison, place.alarm)
+
+
 async def answers(place: Place) -> service.Service:
     return AnswerReceiver(place.database, ANSWERS, PendingRequests((), await place.pool()), place.alarm)
 
@@ -255,6 +266,7 @@ async def long_work(place: Place) -> service.Service:
 
 Make: TypeAlias = Callable[[Place], Awaitable[service.Service]]
 SERVICES: dict[str, tuple[Make, str]] = {
+    "OrderedLanes": (ordered_lanes, "Could not ask who works on the lanes of"),
     "TickerService": (ticker, "Ticking the logs of"),
     "Maintenance": (maintenance, "Maintenance of the logs failed"),
     "MoverService": (mover, "Failed to move matured delayed messages to input queue"),
