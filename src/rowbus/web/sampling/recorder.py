@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from rowbus.database.blocking import BlockingSession, run_now
+from rowbus.database.steps import BlockingSession, run_now
 from rowbus.errors import PermissionDeniedError, RowbusError
 from rowbus.running.critical import Outage
 from rowbus.transport.history.table import Point, Series, Span, history_address, history_table
