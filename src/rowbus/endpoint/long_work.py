@@ -25,8 +25,9 @@ from rowbus.errors import (
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 from rowbus.messages.message import MessageRow
 from rowbus.running.critical import ReportedBreaker
-from rowbus.running.scope import Scope, current_scope, out_of_scope, urgency
+from rowbus.running.scope import Scope, current_scope, out_of_scope
 from rowbus.running.service import Service
+from rowbus.running.time_limit import urgency
 from rowbus.running.waiting import finish, pause
 from rowbus.transport.long_work.table import Work, long_work_table
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule

@@ -22,6 +22,7 @@ from weakref import WeakSet
 from rowbus.errors import HandlerError
 from rowbus.errors.exception_facts import is_a, text_of, type_name
 from rowbus.running.handling import fields_in_hand
+from rowbus.running.time_limit import CLOSE
 from rowbus.running.turns import onto_loop
 
 if TYPE_CHECKING:
@@ -32,22 +33,12 @@ T = TypeVar("T")
 
 logger = logging.getLogger("rowbus.endpoint")
 
-GIVE_UP: Final = "give it up"
-"""The text of a cancellation after which a call in a thread is left to itself (`Threads.run`)."""
-CLOSE: Final = "close it"
-"""The text of one after which a coroutine is closed where it waits, because it goes on when it is cancelled."""
-
 PATIENCE: Final = 1.0
 """Seconds in which a task that was left behind, and is cancelled, has to end."""
 
 _scope: ContextVar[Scope | None] = ContextVar("rowbus_scope", default=None)
 _decimal: ContextVar[decimal.Context | None] = ContextVar("rowbus_decimal", default=None)
 """The decimal context that a program has made for itself, where it is not Python's."""
-
-
-def urgency(times: int) -> str:
-    """Return the text of the cancellation of a call that is cancelled for the nth time."""
-    return ("", GIVE_UP, CLOSE)[min(times, 3) - 1]
 
 
 class Scope:

@@ -19,8 +19,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar
 
 from rowbus.errors.exception_facts import text_of
-from rowbus.running.scope import GIVE_UP
-from rowbus.running.time_limit import exceeded
+from rowbus.running.time_limit import GIVE_UP, exceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,6 +26,16 @@ logger = logging.getLogger("rowbus.endpoint")
 GRACE: Final = 1.0
 """Seconds in which a handler that is cancelled has to end."""
 
+GIVE_UP: Final = "give it up"
+"""The text of a cancellation after which a call in a thread is left to itself (`Threads.run`)."""
+CLOSE: Final = "close it"
+"""The text of one after which a coroutine is closed where it waits, because it goes on when it is cancelled."""
+
+
+def urgency(times: int) -> str:
+    """Return the text of the cancellation of a call that is cancelled for the nth time."""
+    return ("", GIVE_UP, CLOSE)[min(times, 3) - 1]
+
 
 async def within(limit: timedelta, work: Coroutine[Any, Any, object], name: str) -> None:
     """Run a coroutine, and end it when its time is over; raises TimeLimitExceededError, and what it raises."""

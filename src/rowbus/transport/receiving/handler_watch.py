@@ -17,9 +17,9 @@ from rowbus.errors import MalformedHeadersError, UnknownMessageTypeError
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message_names import MessageSubject
 from rowbus.running.critical import ReportedBreaker
-from rowbus.running.scope import urgency
 from rowbus.running.service import Service
 from rowbus.running.telemetry.instruments import instruments
+from rowbus.running.time_limit import urgency
 from rowbus.transport.long_work.table import Cancelling
 from rowbus.transport.pauses.hold import pause_now
 from rowbus.transport.pauses.table import MESSAGE, PauseSubject, pauses_table
