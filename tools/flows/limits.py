@@ -39,13 +39,13 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "send": Limits(Limit(62, 35), Limit(285, 150), Limit(529, 519)),
-    "fail": Limits(Limit(72, 45), Limit(330, 314), Limit(1253, 1179)),
-    "delayed": Limits(Limit(39), Limit(135, 132), Limit(184, 182)),
-    "event": Limits(Limit(47, 35), Limit(208, 206), Limit(364, 362)),
+    "send": Limits(Limit(62, 35), Limit(276, 150), Limit(523)),
+    "fail": Limits(Limit(72, 45), Limit(314), Limit(1179)),
+    "delayed": Limits(Limit(39), Limit(132), Limit(184)),
+    "event": Limits(Limit(47, 35), Limit(206), Limit(364)),
     "sink": Limits(Limit(18), Limit(125), Limit(232)),
     "lake": Limits(Limit(50, 40), Limit(305), Limit(630)),
-    "retry": Limits(Limit(37, 26), Limit(170, 108), Limit(322, 176)),
+    "retry": Limits(Limit(26), Limit(108), Limit(176)),
 }
 
 
