@@ -15,8 +15,9 @@ from rowbus.endpoint.lanes import OrderedLanes
 from rowbus.errors import ConfigurationError, InvalidHeaderError, MessageSerializationError
 from rowbus.messages.headers import Header
 from rowbus.transport.lanes.rule import number_of
+from rowbus.transport.pauses.table import PauseSubject, pauses_address, pauses_table
 from tests.conformance.endpoints import Endpoints, PlaceOrder
-from tests.conformance.transport import SENDS_ATOMIC, eventually
+from tests.conformance.transport import SENDS_ATOMIC, eventually, never
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -277,3 +278,21 @@ async def test_what_would_break_the_order_is_refused(endpoints: Endpoints) -> No
     for endpoint in (limited, long):
         with pytest.raises(ConfigurationError, match="cannot keep the order of its lanes"):
             await endpoint.start()
+
+
+async def test_who_pauses_the_queue_pauses_its_lanes(endpoints: Endpoints) -> None:
+    handled: Handled = []
+    sales = serve(endpoints, handled, rowbus.by_key(2))
+    await sales.install()
+    pauses = pauses_table(pauses_address(sales.addresses))
+    subject = PauseSubject("queue", str(endpoints.queue("Sales")))
+    session = await endpoints.backend.database.connect()
+    await session.run_all(pauses.create())
+    await session.run(pauses.pause(subject, person="ann", why="a test", until=None))
+    async with sales:
+        await eventually(lambda: held(sales) == {0, 1})
+        await send_at_once(endpoints, 1)
+        await never(lambda: bool(handled), 0.5)
+        await session.run(pauses.resume(subject))
+        await eventually(lambda: len(handled) == 10)
+    await session.close()

@@ -29,6 +29,7 @@ def test_lanes_that_cannot_be_are_refused() -> None:
         lambda: rowbus.by_priority("a b"),
         lambda: rowbus.by_priority("a", weights=[0]),
         lambda: rowbus.fair(by=""),
+        lambda: rowbus.fair(by="Mandant-Ü"),
         lambda: rowbus.fair(lanes=257),
         lambda: rowbus.Endpoint("Sales", lanes=16),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     ):

@@ -153,7 +153,8 @@ class RunningEndpoint:
             gate=self._gate,
             lookout=lookout_of(self.database) if parts.settings.notifications else None,
         )
-        names = [PauseSubject("endpoint", parts.name), PauseSubject("queue", str(address))]
+        paused = {address, parts.address} if address in parts.lane_addresses else {address}
+        names = [PauseSubject("endpoint", parts.name), *(PauseSubject("queue", str(one)) for one in paused)]
         receiver.hold = Hold(pauses_address(parts.addresses), names)
         return receiver
 

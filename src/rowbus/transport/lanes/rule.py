@@ -96,8 +96,8 @@ def fair(*, by: str = Header.KEY, lanes: int = 64) -> Lanes:
 
     `by` names the header; by default it is the key of `send(…, key=…)`. Raises ConfigurationError.
     """
-    if not by or not by.isprintable() or '"' in by or "\\" in by:
-        raise ConfigurationError(f"by is {by!r}; give the name of a header, such as 'tenant'.")
+    if not by or not by.isascii() or not by.isprintable() or '"' in by or "\\" in by:
+        raise ConfigurationError(f"by is {by!r}; give the name of a header, such as 'tenant', in ASCII.")
     return Lanes(LaneKind.SHARE, by, _numbers(lanes), (1,) * lanes)
 
 
