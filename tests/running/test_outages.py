@@ -108,6 +108,7 @@ class Vanishing(Database):
     def session(self) -> Generator[Session]:
         self._refuse()
         with super().session() as session:
+            self._refuse()  # the server may have vanished while it was opened, and not have seen it
             yield session
 
     async def vanish(self) -> None:
