@@ -436,7 +436,7 @@ async def test_what_can_go_nowhere_is_passed_over_for_a_while_and_nothing_of_it_
 
     assert await delayed.count() == 1
     assert await backend.count(BILLING) == 3
-    assert len({row.id for row in await backend.rows(ERROR)}) == 120
+    assert len({row.id for row in await backend.rows(ERROR)}) == 250
 
 
 async def test_a_mover_goes_on_with_what_it_can_move_and_tells_of_what_it_cannot(

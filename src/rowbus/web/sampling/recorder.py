@@ -7,6 +7,7 @@ be noted is shown all the same, and said once in the log; the charts of the over
 from __future__ import annotations
 
 import logging
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from rowbus.database.steps import BlockingSession, run_now
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
+    from rowbus.transport.history.table import HistoryTable
     from rowbus.web.sampling.snapshot import QueueFigures, Snapshot
     from rowbus.web.sampling.statistics import Counters
 
@@ -44,6 +46,8 @@ def consumer_name(log: str, consumer: str) -> str:
 
 def read(session: Session, addresses: Addresses, names: Sequence[str], span: Span) -> tuple[Past, str]:
     """Return all series of these names; and why there are none, where they cannot be read."""
+    if addresses.backend != "postgresql":
+        return {}, "It is kept on PostgreSQL only."
     table = history_table(history_address(addresses))
     try:
         if not is_there(session, table):
@@ -96,7 +100,6 @@ class Recorder:
     def __init__(self, addresses: Addresses, *, writes: bool) -> None:
         """Take how names become addresses. No I/O."""
         self._addresses = addresses
-        self._table = history_table(history_address(addresses))
         self._outage = Outage("Keeping the history", logging.getLogger("rowbus.web"))
         self._minute: int | None = None
         self._before: dict[QueueAddress, Counters] = {}
@@ -104,6 +107,11 @@ class Recorder:
         self.writes = writes
         self.overview: dict[Span, Past] = {}
         self.obstacle = ""
+
+    @cached_property
+    def _table(self) -> HistoryTable:
+        """The table, which PostgreSQL alone has."""
+        return history_table(history_address(self._addresses))
 
     def is_due(self, now: float) -> bool:
         """Say whether a minute has begun; `now` is in seconds of the day's clock."""
