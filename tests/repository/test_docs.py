@@ -113,6 +113,7 @@ OTHERS_WORDS = {
 OTHERS_NAMES = {
     "rowbus.iceberg",  # a table in an example's catalogue
     "rowbus.trusted_owners",  # a setting of PostgreSQL's sessions, which `owners.sql` reads
+    "rowbus.message_id",  # another, which a transaction's cause is said with
 }
 
 
