@@ -271,8 +271,8 @@ MUTANTS = (
         (
             Edit(
                 "rowbus/database/postgresql/handler_connection.py",
-                "        before = (*self.clearing[:1], *_NEXT_ATTEMPT) if self.own_settings else (_RELEASE, SAVEPOINT)\n",
-                "        before = (_RELEASE, SAVEPOINT)\n",
+                "before = (*self.clearing[:1], *_NEXT_ATTEMPT) if self.own_settings else (_RELEASE, SAVEPOINT)\n",
+                "before = (_RELEASE, SAVEPOINT)\n",
             ),
         ),
     ),
