@@ -9,8 +9,9 @@ import pytest
 
 import rowbus
 from rowbus.errors import ConfigurationError
+from rowbus.messages.dispatch import Send, in_order_of_keys
 from rowbus.messages.headers import Header, encode_copied_headers
-from rowbus.messages.message import MessageRow
+from rowbus.messages.message import MessageRow, OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.transport.lanes.assignment import Holder, Survey, assign
 from rowbus.transport.lanes.order import Order
@@ -126,3 +127,16 @@ async def test_a_turn_goes_on_for_a_moment_though_others_wait() -> None:
         was_over, clock[0] = turn.is_over, 1.0
         assert (was_over, turn.is_over) == (False, True)
     await waiting
+
+
+def test_keys_are_sent_in_one_order_so_that_senders_do_not_wait_for_each_other() -> None:
+    queue = rowbus.QueueAddress("public", "Sales")
+
+    def send(key: str | None, text: str) -> Send:
+        return Send(queue, OutgoingMessage({} if key is None else {Header.KEY: key}, text.encode()))
+
+    sends = [send("b", "1"), send(None, "2"), send("a", "3"), send("b", "4"), send(None, "5")]
+    one, other = in_order_of_keys(sends), in_order_of_keys([sends[2], sends[0], sends[3]])
+    assert [each.message.body for each in one[:2]] == [b"2", b"5"]
+    assert list(one[2:]) == list(other)
+    assert [each for each in one if each.message.headers.get(Header.KEY) == "b"] == [sends[0], sends[3]]

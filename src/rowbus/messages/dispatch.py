@@ -6,6 +6,7 @@ Invariant: within one dispatch there is at most one row per message id and desti
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -97,6 +98,24 @@ def deduplicate(sends: Sequence[S]) -> Sequence[S]:
         message_id = send.message.headers.get(Header.MESSAGE_ID)
         kept[(message_id, send.destination) if message_id else position] = send
     return tuple(kept.values())
+
+
+def in_order_of_keys(sends: Sequence[Send]) -> Sequence[Send]:
+    """Put those with a key last, in the order of queues and of their keys' digests; the others stay as they are.
+
+    Who sends a key holds a lock until it commits: those who take several take them in one order, or they would wait for
+    each other.
+    """
+    if not any(Header.KEY in send.message.headers for send in sends):
+        return sends
+    keyed = [send for send in sends if send.message.headers.get(Header.KEY)]
+    plain = [send for send in sends if not send.message.headers.get(Header.KEY)]
+    return [*plain, *sorted(keyed, key=_place)]
+
+
+def _place(send: Send) -> tuple[str, bytes]:
+    key = send.message.headers[Header.KEY] or ""
+    return send.destination.canonical, hashlib.sha256(key.encode()).digest()
 
 
 def by_destination(sends: Iterable[Send]) -> dict[QueueAddress, list[OutgoingMessage]]:

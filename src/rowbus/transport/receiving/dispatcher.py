@@ -20,6 +20,7 @@ from rowbus.messages.dispatch import (
     by_destination,
     by_log,
     deduplicate,
+    in_order_of_keys,
 )
 from rowbus.messages.headers import Header
 from rowbus.running.bounded import Bounded
@@ -111,7 +112,7 @@ class Dispatcher:
         messages = deduplicate([send for send in leaving if isinstance(send, AnySend)])
         sends, delayed = _split(messages)
         statements: list[Statement[object]] = [*keeping_all(messages)]
-        for address, group in by_destination(sends).items():
+        for address, group in by_destination(in_order_of_keys(sends)).items():
             statements += destination_table(address).send_all(group, notify=self._notify)
         if delayed:
             statements += self._delays.statements(delayed)

@@ -34,7 +34,7 @@ begin
         lane := tg_table_name || '#' || (digest % tg_argv[2]::integer)::text;
         if tg_argv[0] = 'key' then
             perform pg_advisory_xact_lock(
-                hashtextextended('rowbus order ' || lane || ' ' || (digest / 256 % 256)::text, tg_relid::bigint)
+                hashtextextended('rowbus order ' || (digest / 4194304)::text, tg_relid::bigint)
             );
         end if;
     end if;
