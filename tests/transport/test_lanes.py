@@ -15,7 +15,6 @@ from rowbus.messages.message import MessageRow, OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.transport.lanes.assignment import Holder, Survey, assign
 from rowbus.transport.lanes.order import Order
-from rowbus.transport.lanes.rule import number_of
 from rowbus.transport.lanes.turns import Turns
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
@@ -36,11 +35,6 @@ def test_lanes_that_cannot_be_are_refused() -> None:
     ):
         with pytest.raises(ConfigurationError):
             make()
-
-
-def test_keys_are_hashed_alike_everywhere() -> None:
-    """The numbers of the documentation, which other languages must come to."""
-    assert [number_of(key, 16) for key in ("42", "customer-7", "Schlüssel")] == [4, 14, 0]
 
 
 def row(position: int, key: str | None = None, *, waits: float | None = None) -> MessageRow:

@@ -84,9 +84,7 @@ def drop(
 
 
 @app.command()
-def lanes(
-    target: Program, *, schema: Schema = None, database: Database = None, _verbose: Verbose = False
-) -> None:
+def lanes(target: Program, *, database: Database = None, _verbose: Verbose = False) -> None:
     """Give an endpoint's queue the lanes that the program asks for, more or fewer or none.
 
     In one transaction, which waits for those that use the queue, and keeps everybody from it. What waits moves to its
@@ -94,7 +92,7 @@ def lanes(
     """
     endpoint = load_endpoint(target)
     endpoint.database = database or endpoint.database
-    names, queue = addresses_in(endpoint.database, schema), endpoint.address
+    names, queue = endpoint.addresses, endpoint.address
     with open_database(endpoint.database).session() as session:
         if busy := sum(count_receivers(session, catalog_of(names), [queue]).values()):
             raise ConfigurationError(

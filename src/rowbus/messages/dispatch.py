@@ -106,9 +106,9 @@ def in_order_of_keys(sends: Sequence[Send]) -> Sequence[Send]:
     Who sends a key holds a lock until it commits: those who take several take them in one order, or they would wait for
     each other.
     """
-    if not any(Header.KEY in send.message.headers for send in sends):
-        return sends
     keyed = [send for send in sends if send.message.headers.get(Header.KEY)]
+    if not keyed:
+        return sends
     plain = [send for send in sends if not send.message.headers.get(Header.KEY)]
     return [*plain, *sorted(keyed, key=_place)]
 

@@ -5,19 +5,16 @@ Invariant: no message is lost or overtaken by another of its key, and none is le
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
 from rowbus.transport.lanes.lane_table import LaneTable
-from rowbus.transport.lanes.rule import MARK, LaneKind
 from rowbus.transport.queues.installer import create_queue
 from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Session
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.lanes.lane_table import Arguments
     from rowbus.transport.lanes.rule import Lanes
 
 
@@ -31,17 +28,16 @@ async def install_lanes(
     """
     table = LaneTable(queue)
     rule = await session.run(table.find_rule())
-    wanted = None if lanes is None else lanes.arguments
-    if (rule is None and wanted is None) or (rule is not None and rule == (wanted, True)):
+    if (rule is None and lanes is None) or (rule is not None and rule.is_ours and rule.gives(lanes)):
         return
-    if lanes is not None and install and (rule is None or rule.arguments == wanted):
+    if lanes is not None and install and (rule is None or rule.gives(lanes)):
         async with session.transaction():
             await session.run_all(table.create(lanes))
             await session.run(table.move_out(queue, lanes.header))
         return
     raise ConfigurationError(
-        f"{queue} has {_described(rule and rule.arguments)} in the database, and its endpoint {_described(wanted)}. "
-        "Stop the endpoint's processes and type `rowbus endpoint lanes MODULE:ENDPOINT`: messages keep their order."
+        f"{queue} has {described(rule and rule.lanes)} in the database, and its endpoint {described(lanes)}. Stop "
+        "the endpoint's processes and type `rowbus endpoint lanes MODULE:ENDPOINT`: messages keep their order."
     )
 
 
@@ -57,7 +53,7 @@ async def change_lanes(
     async with session.transaction():
         await session.run(table.lock(queue))
         rule = await session.run(table.find_rule())
-        before = [] if rule is None else addresses_of(rule.arguments, queue)
+        before = [] if rule is None else rule.lanes.addresses(queue)
         after = [] if lanes is None else lanes.addresses(queue)
         for lane in after:
             await create_queue(session, lane, body_string=body_string)
@@ -76,29 +72,12 @@ async def change_lanes(
 def lane_faults(session: Session, queue: QueueAddress, lanes: Lanes) -> dict[str, tuple[str, ...]]:
     """Return what of a queue's lanes is not as its endpoint is to have them, under its address."""
     rule = session.run(LaneTable(queue).find_rule())
-    if rule is None or rule.arguments != lanes.arguments:
-        return {str(queue): (f"{_described(rule and rule.arguments)}, not {_described(lanes.arguments)}",)}
-    return (
-        {} if rule.is_ours else {str(queue): ("the function of its lanes is of another version of Rowbus",)}
-    )
-
-
-def addresses_of(arguments: Arguments, queue: QueueAddress) -> list[QueueAddress]:
-    """Return the lanes of a queue by the arguments of its trigger."""
-    kind, _header, lanes = arguments
-    names = lanes.split(",") if kind == LaneKind.NAME.value else map(str, range(int(lanes)))
-    return [replace(queue, table=f"{queue.table}{MARK}{name}") for name in names]
+    if rule is None or not rule.gives(lanes):
+        return {str(queue): (f"{described(rule and rule.lanes)}, not {lanes}",)}
+    another = "the function of its lanes is of another version of Rowbus"
+    return {} if rule.is_ours else {str(queue): (another,)}
 
 
 def described(lanes: Lanes | None) -> str:
     """Say what lanes these are: `4 lanes by key`."""
-    return _described(None if lanes is None else lanes.arguments)
-
-
-def _described(arguments: Arguments | None) -> str:
-    if arguments is None:
-        return "no lanes"
-    kind, header, lanes = arguments
-    if kind == LaneKind.NAME.value:
-        return f"the lanes {lanes.replace(',', ', ')} by priority"
-    return f"{lanes} lanes by {'key' if kind == LaneKind.KEY.value else header}"
+    return str(lanes or "no lanes")

@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, raw_source, scalar
 from rowbus.transport.lanes.assignment import Holder, Survey
+from rowbus.transport.lanes.rule import Lanes, read_lanes
 
 if TYPE_CHECKING:
     from rowbus.database.statements import Rows
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.lanes.rule import Lanes
 
 _FOLDER: Final = "transport/lanes/sql/postgresql"
-
-Arguments = tuple[str, str, str]
-"""A trigger's arguments: the kind, the header, and how many lanes there are or their names."""
 
 
 class Rule(NamedTuple):
     """The rule by which a queue has lanes; `is_ours` says whether its function is as this Rowbus makes it."""
 
-    arguments: Arguments
+    lanes: Lanes
     is_ours: bool
+
+    def gives(self, lanes: Lanes | None) -> bool:
+        """Say whether these are the lanes; weights are the program's alone."""
+        return lanes is not None and self.lanes.arguments == lanes.arguments
 
 
 class LaneTable:
@@ -40,53 +41,42 @@ class LaneTable:
     def find_rule(self) -> Statement[Rule | None]:
         """Find by what rule the queue has lanes; None if it has none. Locks nothing."""
         _, body, _ = raw_source(f"{_FOLDER}/create_function.sql").split("$function$")
-        query = self._load("find_rule", "Failed to look for the lanes of")
+        query = _load("find_rule", self.address, "Failed to look for the lanes of")
         return Statement(query, {"table_name": self.address.canonical, "body": body}, _rule)
 
     def create(self, lanes: Lanes) -> list[Statement[None]]:
         """Have the queue's trigger put messages into these lanes: to run in one transaction, which locks it."""
         kind, header, names = lanes.arguments
-        trigger = self._load(
-            "create_trigger", "Failed to give lanes to", kind=kind, header=header, lanes=names
+        trigger = _load(
+            "create_trigger", self.address, "Failed to give lanes to", kind=kind, header=header, lanes=names
         )
         lock, function = (
-            self._load(each, "Failed to give lanes to") for each in ("lock_function", "create_function")
+            _load(each, self.address, "Failed to give lanes to")
+            for each in ("lock_function", "create_function")
         )
         return [Statement(query, {}, no_rows) for query in (lock, function, trigger)]
 
     def drop(self) -> Statement[None]:
         """Have messages stay in the queue. Locks it until the transaction ends."""
-        return Statement(self._load("drop_trigger", "Failed to take the lanes of"), {}, no_rows)
+        return Statement(_load("drop_trigger", self.address, "Failed to take the lanes of"), {}, no_rows)
 
     def lock(self, table: QueueAddress) -> Statement[None]:
         """Keep everybody from the queue or a lane until the transaction ends. Waits for those that use it."""
-        failing = f"Failed to lock {table} of"
-        query = load(
-            f"{_FOLDER}/lock_tables.sql",
-            identifiers={"schema": table.schema, "queue": table.table},
-            failing=failing,
-            prepare=False,
-        )
-        return Statement(query, {}, no_rows)
+        return Statement(_load("lock_table", table, "Failed to lock"), {}, no_rows)
 
     def move_out(self, lane: QueueAddress, header: str) -> Statement[int]:
         """Send what a lane has, or what of the queue itself names a lane, anew; say how many."""
-        query = load(
-            f"{_FOLDER}/move_out.sql",
-            identifiers={"schema": lane.schema, "lane": lane.table, "queue": self.address.table},
-            failing=f"Failed to move the messages of {lane} to the lanes of {self.address}",
-            prepare=False,
-        )
+        query = _load("move_out", self.address, f"Failed to move the messages of {lane} to", lane=lane.table)
         return Statement(query, {"all": lane != self.address, "header": header}, scalar)
 
     def join(self, process: int) -> Statement[bool]:
         """Have others see that a process works here, as long as the session asks something."""
-        query = self._load("join_members", "Failed to join the processes of")
+        query = _load("join_members", self.address, "Failed to join the processes of")
         return Statement(query, {"beats": self._beats, "process": process}, scalar)
 
     def take(self, lane: QueueAddress, process: int) -> Statement[bool]:
         """Take a lane for the session's life; say whether it is this session's."""
-        query = self._load("take_lane", "Failed to take a lane of")
+        query = _load("take_lane", self.address, "Failed to take a lane of")
         names = {"members": self._members, "lane": _lock_of(lane)}
         return Statement(query, {**names, "process": process}, scalar)
 
@@ -99,37 +89,32 @@ class LaneTable:
             "beats": self._beats,
             "patience": f"{patience} seconds",
         }
-        query = self._load("survey", "Failed to ask who works on the lanes of")
+        query = _load("survey", self.address, "Failed to ask who works on the lanes of")
         return Statement(query, parameters, partial(_survey, locks))
 
     def end_session(self, pid: int) -> Statement[bool]:
         """End a session of a process that answers no more. Raises PermissionDeniedError."""
-        return Statement(self._load("end_session", "Failed to free a lane of"), {"pid": pid}, scalar)
-
-    def _load(self, operation: str, failing: str, **literals: str) -> Query:
-        address = self.address
-        return load(
-            f"{_FOLDER}/{operation}.sql",
-            identifiers={"schema": address.schema, "queue": address.table},
-            literals=literals,
-            failing=f"{failing} {address}",
-            queue=str(address),
-            prepare=False,
-        )
+        return Statement(_load("end_session", self.address, "Failed to free a lane of"), {"pid": pid}, scalar)
 
 
 def rewrite(
     lane: QueueAddress, row_id: str, position: int, headers: str, *, keeps_expiry: bool
 ) -> Statement[int]:
     """Give a message other headers where it is; say 1, or 0 when it is gone or in flight."""
-    query = load(
-        f"{_FOLDER}/rewrite.sql",
-        identifiers={"schema": lane.schema, "queue": lane.table},
-        failing=f"Failed to note a retry in {lane}",
-        prepare=False,
-    )
+    query = _load("rewrite", lane, "Failed to note a retry in")
     parameters = {"row_id": row_id, "position": position, "headers": headers, "keeps_expiry": keeps_expiry}
     return Statement(query, parameters, affected)
+
+
+def _load(operation: str, table: QueueAddress, failing: str, *, lane: str = "", **literals: str) -> Query:
+    return load(
+        f"{_FOLDER}/{operation}.sql",
+        identifiers={"schema": table.schema, "queue": table.table, "lane": lane},
+        literals=literals,
+        failing=f"{failing} {table}",
+        queue=str(table),
+        prepare=False,
+    )
 
 
 def _lock_of(lane: QueueAddress) -> str:
@@ -140,8 +125,7 @@ def _rule(rows: Rows, _count: int) -> Rule | None:
     if not rows:
         return None
     arguments, is_ours = rows[0]
-    kind, header, lanes, *_ = arguments.split("\\000")
-    return Rule((kind, header, lanes), is_ours)
+    return Rule(read_lanes(*arguments.split("\\000")[:3]), is_ours)
 
 
 def _survey(locks: dict[str, int], rows: Rows, _count: int) -> Survey:

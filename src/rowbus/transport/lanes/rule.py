@@ -3,12 +3,11 @@
 A lane is one more queue of the endpoint, `Sales#3` or `Sales#urgent`, of the shape that all queues have. A trigger on
 the endpoint's own queue puts what names a lane there; what names none stays (docs/how-to/order-priority-fairness.md).
 
-Invariant: pure. `lane_of` and `sql/postgresql/create_function.sql` give the same answer.
+Invariant: pure. Which lane a message goes to the trigger knows alone: `sql/postgresql/create_function.sql`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -68,18 +67,16 @@ class Lanes:
         """Return the queues of the lanes."""
         return [replace(queue, table=f"{queue.table}{MARK}{name}") for name in self.names]
 
-    def lane_of(self, value: str | None) -> str | None:
-        """Return the lane of a message whose header has this value; None: the endpoint's own queue."""
-        if not value:
-            return None
+    def __str__(self) -> str:
         if self.kind is LaneKind.NAME:
-            return value if value in self.names else None
-        return str(number_of(value, len(self.names)))
+            return f"the lanes {', '.join(self.names)} by priority"
+        return f"{len(self.names)} lanes by {'key' if self.is_ordered else self.header}"
 
 
-def number_of(key: str, lanes: int) -> int:
-    """Return the lane of a key: the first four bytes of its SHA-256, of UTF-8, as a number, modulo the lanes."""
-    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") % lanes
+def read_lanes(kind: str, header: str, lanes: str) -> Lanes:
+    """Return the lanes of a trigger with these arguments, which say nothing of weights."""
+    names = tuple(lanes.split(",")) if kind == LaneKind.NAME.value else _numbers(int(lanes))
+    return Lanes(LaneKind(kind), header, names, (1,) * len(names))
 
 
 def by_key(lanes: int = 16) -> Lanes:
