@@ -16,7 +16,7 @@ from rowbus.transport.history import teller
 from rowbus.transport.history.durations import SHORTEST, STEP, STEPS, quantile, step_of
 from rowbus.transport.history.table import HOURS_KEPT, MINUTES_KEPT, Series, Span
 from rowbus.transport.queues.shape import QueueShape
-from rowbus.web.sampling.recorder import MOST, QUEUE, Recorder, points_of, read
+from rowbus.web.sampling.recorder import MOST, QUEUE, Recorder, points_of
 from rowbus.web.sampling.snapshot import QueueFigures, Snapshot
 from rowbus.web.sampling.statistics import Counters
 from rowbus.web.settings import WebSettings
@@ -128,7 +128,7 @@ def test_what_is_too_old_is_forgotten_and_not_shown(database: str, ask: Ask) -> 
         ask(old, (QUEUE, str(SALES), minutes, kept + timedelta(minutes=2)))
     with open_database(database).session() as session:
         for span in Span:
-            found, _ = read(session, addresses_of(database), [str(SALES)], span)
+            found, _ = page.recorder.read(session, [str(SALES)], span)
             points = found[Series(QUEUE, str(SALES))]
             assert len(points) == span.points
             assert [point and point.depth for point in points] == [None] * (span.points - 1) + [2]
@@ -155,9 +155,10 @@ def test_a_page_that_only_shows_and_one_that_is_told_not_to_note_nothing(databas
 )
 async def test_whether_a_page_notes_is_a_setting(database: str, settings: WebSettings) -> None:
     async with browser(database, settings) as client:
-        writes = site_of(client).sampler.recorder.writes
+        recorder = site_of(client).sampler.recorder
 
-    assert writes == (settings == WebSettings())
+    assert recorder is not None
+    assert recorder.writes == (settings == WebSettings())
 
 
 @pytest.mark.one_version

@@ -38,7 +38,7 @@ from rowbus.running.loop_watch import LoopWatch
 from rowbus.transport.claims.claim_table import ClaimKeeper
 from rowbus.transport.deduplication.inbox import InboxKeeper
 from rowbus.transport.deduplication.table import inbox_table
-from rowbus.transport.history.table import history_address
+from rowbus.transport.history.table import history_table
 from rowbus.transport.history.teller import HandlingTimes, HistoryTeller
 from rowbus.transport.limits.table import LimitSweeper, limit_table
 from rowbus.transport.pauses.hold import Hold
@@ -357,7 +357,7 @@ class RunningEndpoint:
     def _make_teller(self, parts: Parts) -> HistoryTeller | None:
         if parts.address.backend != "postgresql":
             return None
-        return HistoryTeller(self._pool, history_address(parts.addresses), self._times)
+        return HistoryTeller(self._pool, history_table(parts.addresses), self._times)
 
     def _make_long(self, parts: Parts) -> LongWork | None:
         if parts.long_work is None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from rowbus.errors import QueueNotFoundError, RowbusError
 from rowbus.messages.dispatch import Send
 from rowbus.platform.forms import is_countable
-from rowbus.running.critical import Alarm, ReportedBreaker
+from rowbus.running.critical import Alarm, ReportedBreaker, log_lasting
 from rowbus.running.service import Periodic
 
 if TYPE_CHECKING:
@@ -68,11 +68,7 @@ class Outbox:
 
     def outages(self, activity: str, failure: str) -> ReportedBreaker:
         """Return the breaker of a service that sends here; what fails for long is logged, and no more."""
-        return ReportedBreaker(activity, f"{failure} ({self._queue})", logger, Alarm(_log_lasting))
-
-
-def _log_lasting(text: str, error: BaseException) -> None:
-    logger.error("%s for long: %s", text, error)
+        return ReportedBreaker(activity, f"{failure} ({self._queue})", logger, Alarm(log_lasting(logger)))
 
 
 class Metrics(Periodic):

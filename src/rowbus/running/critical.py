@@ -57,6 +57,15 @@ def log_critical(logger: logging.Logger) -> OnCriticalError:
     return log
 
 
+def log_lasting(logger: logging.Logger) -> OnCriticalError:
+    """Return the callback of what nothing else waits for: it logs the error as ERROR."""
+
+    def log(text: str, error: BaseException) -> None:
+        logger.error("%s for long: %s", text, error)
+
+    return log
+
+
 TRIGGER_AFTER: Final = timedelta(seconds=30)
 
 

@@ -165,9 +165,11 @@ class Charts(NamedTuple):
     obstacle: str
 
 
-def overview_charts(visit: Visit) -> Charts:
-    """Return the charts of a whole database, as they were at the last note."""
+def overview_charts(visit: Visit) -> Charts | None:
+    """Return the charts of a whole database, as they were at the last note; None where no history is kept."""
     kept, span = visit.site.sampler.recorder, span_of(visit).span
+    if kept is None:
+        return None
     past = kept.overview.get(span, {})
     found = [
         _depths(past, recorder.ALL_QUEUES, "Waiting"),
@@ -179,36 +181,41 @@ def overview_charts(visit: Visit) -> Charts:
     return Charts([chart for chart in found if chart is not None], kept.obstacle)
 
 
-async def queue_charts(visit: Visit, address: QueueAddress) -> Charts:
-    """Return the charts of a queue and its handlers."""
+async def queue_charts(visit: Visit, address: QueueAddress) -> Charts | None:
+    """Return the charts of a queue and its handlers; None where no history is kept."""
     name, span = str(address), span_of(visit).span
-    past, obstacle = await _past(visit, [name])
     queue = Series(recorder.QUEUE, name)
-    handlers = _handlers(past, Series(HANDLERS, name))
-    found = [_depths(past, queue, "Waiting"), _rates(past, queue, span), *handlers]
-    return Charts([chart for chart in found if chart is not None], obstacle)
+
+    def find(past: Past) -> list[Chart | None]:
+        handlers = _handlers(past, Series(HANDLERS, name))
+        return [_depths(past, queue, "Waiting"), _rates(past, queue, span), *handlers]
+
+    return await _read(visit, [name], find)
 
 
-async def consumer_charts(visit: Visit, consumers: Sequence[ConsumerState]) -> Charts:
-    """Return the charts of a log's consumers."""
+async def consumer_charts(visit: Visit, consumers: Sequence[ConsumerState]) -> Charts | None:
+    """Return the charts of a log's consumers; None where no history is kept."""
     names = {recorder.consumer_name(one.log, one.consumer): one.consumer for one in consumers}
-    past, obstacle = await _past(visit, list(names))
-    found = [
-        chart
-        for name, title in names.items()
-        for chart in (
-            _lags(past, Series(recorder.CONSUMER, name), f"Lag of {title}"),
-            _depths(past, Series(recorder.CONSUMER, name), f"Events before {title}"),
-        )
-    ]
-    return Charts([chart for chart in found if chart is not None], obstacle)
+
+    def find(past: Past) -> list[Chart | None]:
+        return [
+            chart
+            for name, title in names.items()
+            for chart in (
+                _lags(past, Series(recorder.CONSUMER, name), f"Lag of {title}"),
+                _depths(past, Series(recorder.CONSUMER, name), f"Events before {title}"),
+            )
+        ]
+
+    return await _read(visit, list(names), find)
 
 
-async def _past(visit: Visit, names: list[str]) -> tuple[Past, str]:
-    if not visit.site.database.has_logs:
-        return {}, ""
-    past, unread = await visit.read(recorder.read, visit.site.addresses, names, span_of(visit).span)
-    return past, visit.site.sampler.recorder.obstacle or unread
+async def _read(visit: Visit, names: list[str], find: Callable[[Past], list[Chart | None]]) -> Charts | None:
+    kept = visit.site.sampler.recorder
+    if kept is None:
+        return None
+    past, unread = await visit.read(kept.read, names, span_of(visit).span)
+    return Charts([chart for chart in find(past) if chart is not None], kept.obstacle or unread)
 
 
 def _depths(past: Past, series: Series, title: str) -> Chart | None:

@@ -13,7 +13,7 @@ import typer
 from rowbus.cli.store import StorePlan, store_grants, store_plan, store_table
 from rowbus.cli.target import addresses_in, load_endpoint, load_endpoints, queue_addresses
 from rowbus.transport.delayed.table import delayed_table
-from rowbus.transport.history.table import history_address, history_table
+from rowbus.transport.history.table import history_table
 from rowbus.transport.operations.discarded.table import discarded_address, discarded_table
 from rowbus.transport.operations.table import operations_table
 from rowbus.transport.pauses.table import pauses_address, pauses_table
@@ -148,7 +148,7 @@ def grants_for(plan: Plan, wanted: Purpose, role: str) -> Iterator[Statement[Non
     if wanted.web:
         yield from _noting(plan, role, only_looks=wanted.view and not wanted.operate)
     if wanted.history:
-        history = history_table(history_address(plan.names))
+        history = history_table(plan.names)
         yield from (*history.create(), *guard([history.address]), history.grant_tell(role))
 
 
@@ -213,7 +213,7 @@ def _noting(plan: Plan, role: str, *, only_looks: bool) -> Iterator[Statement[No
     looked_at = (
         operations_table(names),
         pauses_table(pauses_address(names)),
-        history_table(history_address(names)),
+        history_table(names),
     )
     tables = (
         looked_at if only_looks else (*looked_at, discarded_table(discarded_address(names)))

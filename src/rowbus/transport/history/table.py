@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rowbus.database.statements import Statement
-    from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
 
 HISTORY: Final = "Rowbus.History"
@@ -108,12 +107,8 @@ class HistoryTable(RecordStatements):
         raise NotImplementedError
 
 
-def history_table(address: QueueAddress) -> HistoryTable:
-    """Return the statements on a table of history. No I/O."""
+def history_table(addresses: Addresses) -> HistoryTable:
+    """Return the statements on the history of a database. No I/O."""
+    address = addresses.for_endpoint(HISTORY)
     table: HistoryTable = bound_table("rowbus.transport.history", "HistoryTable", address)
     return table
-
-
-def history_address(addresses: Addresses) -> QueueAddress:
-    """Return the table of history of a database."""
-    return addresses.for_endpoint(HISTORY)

@@ -9,16 +9,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from rowbus.running.critical import Alarm, ReportedBreaker
+from rowbus.running.critical import Alarm, ReportedBreaker, log_lasting
 from rowbus.running.service import Periodic
 from rowbus.transport.history.durations import STEPS, step_of
-from rowbus.transport.history.table import HANDLERS, Handled, Series, history_table
+from rowbus.transport.history.table import HANDLERS, Handled, Series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowbus.database.sessions import SessionPool
     from rowbus.messages.address import QueueAddress
+    from rowbus.transport.history.table import HistoryTable
 
 logger = logging.getLogger("rowbus.history")
 
@@ -49,20 +50,18 @@ class HandlingTimes:
         return taken if taken.failed or any(taken.durations) else None
 
 
-def _log_lasting(text: str, error: BaseException) -> None:
-    logger.error("%s for long: %s", text, error)
-
-
 class HistoryTeller(Periodic):
     """Tells the times of one endpoint's queues. For one event loop."""
 
-    def __init__(self, pool: SessionPool, address: QueueAddress, times: Sequence[HandlingTimes]) -> None:
+    def __init__(self, pool: SessionPool, table: HistoryTable, times: Sequence[HandlingTimes]) -> None:
         """Take the table of history, and what to tell. No I/O."""
-        activity, failure = f"Telling {address} of handlers", f"Could not tell {address} of handlers"
-        outages = ReportedBreaker(activity, failure, logger, Alarm(_log_lasting))
+        told = f"{table.address} of handlers"
+        outages = ReportedBreaker(
+            f"Telling {told}", f"Could not tell {told}", logger, Alarm(log_lasting(logger))
+        )
         super().__init__("rowbus history", outages, PERIOD, at_once=False)
         self._pool = pool
-        self._table = history_table(address)
+        self._table = table
         self._times = times
 
     async def do(self) -> None:

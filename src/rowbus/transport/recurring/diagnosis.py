@@ -19,7 +19,7 @@ MISSED_AFTER: Final = timedelta(seconds=30)
 
 
 def diagnose_schedules(subject: str, rows: Iterable[ScheduleRow]) -> Iterator[Finding]:
-    """Judge the schedules of an endpoint, which has one finding each that is missed."""
+    """Find the schedules of an endpoint that are missed."""
     for row in rows:
         if (late := lateness(row)) > MISSED_AFTER:
             text = f"{row.name} is due since {duration(late)}, and nobody sends it"

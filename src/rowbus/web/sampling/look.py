@@ -272,9 +272,8 @@ class Look:
 
     def _examine_what_changed(self, found: Snapshot) -> None:
         """Have the doctor come at once when a receiver or the ticker goes or comes, or a queue is in trouble."""
-        troubled = frozenset(
-            queue.address for queue in found.queues if _is_troubled(queue, datetime.now(UTC))
-        )
+        now = datetime.now(UTC)
+        troubled = frozenset(queue.address for queue in found.queues if _is_troubled(queue, now))
         state = (frozenset(one.queue for one in found.receivers), found.ticker is None, troubled)
         if self._state not in {None, state}:
             self._examination.hasten()

@@ -7,13 +7,12 @@ be noted is shown all the same, and said once in the log; the charts of the over
 from __future__ import annotations
 
 import logging
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from rowbus.database.steps import BlockingSession, run_now
 from rowbus.errors import PermissionDeniedError, RowbusError
 from rowbus.running.critical import Outage
-from rowbus.transport.history.table import Point, Series, Span, history_address, history_table
+from rowbus.transport.history.table import Point, Series, Span, history_table
 from rowbus.transport.queues.catalog.looking import is_there
 from rowbus.transport.queues.installer import make_table
 from rowbus.transport.queues.traffic import Kind
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
-    from rowbus.transport.history.table import HistoryTable
     from rowbus.web.sampling.snapshot import QueueFigures, Snapshot
     from rowbus.web.sampling.statistics import Counters
 
@@ -42,19 +40,6 @@ Past = dict[Series, list[Point | None]]
 def consumer_name(log: str, consumer: str) -> str:
     """Return the name of a consumer's series."""
     return f"{log}/{consumer}"
-
-
-def read(session: Session, addresses: Addresses, names: Sequence[str], span: Span) -> tuple[Past, str]:
-    """Return all series of these names; and why there are none, where they cannot be read."""
-    if addresses.backend != "postgresql":
-        return {}, "It is kept on PostgreSQL only."
-    table = history_table(history_address(addresses))
-    try:
-        if not is_there(session, table):
-            return {}, "None was noted yet: the page begins with its second minute."
-        return session.run(table.series(names, span)), ""
-    except RowbusError as error:
-        return {}, str(error)
 
 
 def points_of(snapshot: Snapshot, before: dict[QueueAddress, Counters]) -> dict[Series, Point]:
@@ -95,11 +80,11 @@ def _sum(queues: Sequence[QueueFigures], before: dict[QueueAddress, Counters]) -
 
 
 class Recorder:
-    """Notes, if it `writes`, and remembers the series of the overview. For one thread at a time."""
+    """Notes, if it `writes`, and remembers the series of the overview. But for `read`, for one thread at a time."""
 
     def __init__(self, addresses: Addresses, *, writes: bool) -> None:
-        """Take how names become addresses. No I/O."""
-        self._addresses = addresses
+        """Take how names become addresses, on PostgreSQL. No I/O."""
+        self._table = history_table(addresses)
         self._outage = Outage("Keeping the history", logging.getLogger("rowbus.web"))
         self._minute: int | None = None
         self._before: dict[QueueAddress, Counters] = {}
@@ -107,11 +92,6 @@ class Recorder:
         self.writes = writes
         self.overview: dict[Span, Past] = {}
         self.obstacle = ""
-
-    @cached_property
-    def _table(self) -> HistoryTable:
-        """The table, which PostgreSQL alone has."""
-        return history_table(history_address(self._addresses))
 
     def is_due(self, now: float) -> bool:
         """Say whether a minute has begun; `now` is in seconds of the day's clock."""
@@ -133,8 +113,17 @@ class Recorder:
             self.obstacle = ""
             self._outage.succeeded()
         for span in Span:
-            self.overview[span], unread = read(session, self._addresses, [""], span)
+            self.overview[span], unread = self.read(session, [""], span)
             self.obstacle = self.obstacle or unread
+
+    def read(self, session: Session, names: Sequence[str], span: Span) -> tuple[Past, str]:
+        """Return all series of these names; and why there are none, where they cannot be read."""
+        try:
+            if not is_there(session, self._table):
+                return {}, "None was noted yet: the page begins with its second minute."
+            return session.run(self._table.series(names, span)), ""
+        except RowbusError as error:
+            return {}, str(error)
 
     def _note(self, session: Session, found: dict[Series, Point], hour: int) -> None:
         if not is_there(session, self._table):

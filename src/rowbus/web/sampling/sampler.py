@@ -64,7 +64,7 @@ SECOND_LOOK: Final = 2.0  # seconds between the first two
 
 
 class Sampler:
-    """Has `snapshot`, the latest, `history`, and what is kept of it."""
+    """Has `snapshot`, the latest, `history`, and the `recorder` of what is kept of it, where something is."""
 
     def __init__(self, site: Site) -> None:
         """Take the site. No I/O."""
@@ -75,8 +75,8 @@ class Sampler:
         self._hurry = asyncio.Event()
         self.snapshot = Snapshot()
         self.history = History()
-        settings = site.settings
-        self.recorder = Recorder(site.addresses, writes=settings.history and not settings.read_only)
+        writes = site.settings.history and not site.settings.read_only
+        self.recorder = Recorder(site.addresses, writes=writes) if site.database.has_logs else None
 
     async def start(self) -> None:
         """Begin to look, unless it has; wait for the first look, for 10 s at most."""
@@ -112,7 +112,7 @@ class Sampler:
         self._looked.set()
 
     async def _record(self, now: float) -> None:
-        if self._site.database.has_logs and self.recorder.is_due(now):
+        if self.recorder is not None and self.recorder.is_due(now):
             reach = self._site.write if self.recorder.writes else self._site.read
             await reach(self.recorder.take, self.snapshot, now)
 
