@@ -7,10 +7,12 @@ handler and what becomes of a failure.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import statistics
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -27,6 +29,7 @@ FAILURES = {
 }
 LEAST_LONG = 500.0
 """Messages a second that move to the table of running work, are claimed, and are ended."""
+SINGLE = rowbus.EndpointSettings(concurrency=1, batch_size=1)
 Handler = Callable[..., Any]
 
 
@@ -34,14 +37,14 @@ class Countdown:
     """Counts handled messages, from any thread, and tells when the last one was handled."""
 
     def __init__(self, messages: int) -> None:
-        self._left = messages
+        self._numbers = itertools.count(1)
+        self._messages = messages
         self._loop = asyncio.get_running_loop()
         self._done = asyncio.Event()
 
     def count(self) -> None:
-        """Note one more; handlers of one slot never run at once."""
-        self._left -= 1
-        if self._left == 0:
+        """Note one more; of threads that do so at once, one notes the last."""
+        if next(self._numbers) == self._messages:
             self._loop.call_soon_threadsafe(self._done.set)
 
     async def wait(self) -> None:
@@ -55,7 +58,7 @@ def functions(bench: Bench) -> list[Result]:
     for count, batch_size in ((4_000, 1), (60_000, 100)):
         messages = bench.messages(count)
         sides = [
-            _side(bench.dsn, name, messages, handler, batch_size=batch_size)
+            side(bench.dsn, name, messages, handler, settings=replace(SINGLE, batch_size=batch_size))
             for name, handler in (("def", _plain), ("async def", _asynchronous))
         ]
         runs = bench.meter.alternate(sides, bench.rounds)
@@ -70,9 +73,9 @@ def functions(bench: Bench) -> list[Result]:
 def failures(bench: Bench) -> list[Result]:
     """(a4) Messages whose handler fails, for a delayed retry or the error queue, against plain sends."""
     messages = bench.messages(4_000)
-    send = _side(bench.dsn, "plain send", messages, _sending)
+    send = side(bench.dsn, "plain send", messages, _sending)
     failing = [
-        _side(bench.dsn, name, messages, _failing, recoverability=policy) for name, policy in FAILURES.items()
+        side(bench.dsn, name, messages, _failing, recoverability=policy) for name, policy in FAILURES.items()
     ]
     with _silence():
         runs = bench.meter.alternate([*failing, send], bench.rounds)
@@ -83,30 +86,39 @@ def failures(bench: Bench) -> list[Result]:
 
 def long_handlers(bench: Bench) -> list[Result]:
     """(a6) Messages of handlers that take long: moved, claimed and ended, by one process."""
-    side = _side(bench.dsn, "long=True", bench.messages(4_000), _asynchronous, is_long=True)
-    runs = bench.meter.alternate([side], bench.rounds)
+    long = side(
+        bench.dsn,
+        "long=True",
+        bench.messages(4_000),
+        _asynchronous,
+        settings=replace(SINGLE, concurrency=2),
+        is_long=True,
+    )
+    runs = bench.meter.alternate([long], bench.rounds)
     title = "(a6) handlers that take long, a second"
     show(title, runs)
-    return [Result(title, statistics.median(run.rate for run in runs[side.name]), LEAST_LONG)]
+    return [Result(title, statistics.median(run.rate for run in runs[long.name]), LEAST_LONG)]
 
 
-def _side(
+def side(
     dsn: str,
     name: str,
     messages: int,
     handler: Callable[[Countdown], Handler],
     *,
-    batch_size: int = 1,
+    settings: rowbus.EndpointSettings = SINGLE,
     recoverability: rowbus.Recoverability | None = None,
     is_long: bool = False,
+    fill: Callable[[str, int], None] = fill,
 ) -> Side:
+    """An endpoint with one handler, which receives what `fill` puts into its queue."""
+
     def prepare() -> None:
         delayed_sides.empty_delayed(dsn)
         fill(dsn, messages)
 
     async def serve() -> int:
         countdown = Countdown(messages)
-        settings = rowbus.EndpointSettings(concurrency=2 if is_long else 1, batch_size=batch_size)
         endpoint = rowbus.Endpoint("bench", database=dsn, settings=settings, recoverability=recoverability)
         endpoint.handler(long=is_long)(handler(countdown))
         async with endpoint:

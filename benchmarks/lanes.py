@@ -1,7 +1,7 @@
 """What lanes cost: the same messages with and without, in one process.
 
-Invariant: both sides receive the same messages, with the same handler and the same number in hand at a time; the side
-with lanes has them divided when it begins.
+Invariant: both sides receive the same messages, with the same handler and the same number in hand at a time; those of
+the side with lanes are in their lanes before it begins.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KINDS = (
 )
 
 
-def side(dsn: str, messages: int, kind: Kind, *, batch_size: int, divided: bool) -> Side:
+def _side(dsn: str, messages: int, kind: Kind, *, batch_size: int, divided: bool) -> Side:
     """An endpoint with a no-op handler, with lanes or without."""
     lanes = kind.lanes if divided else None
 
@@ -54,7 +54,7 @@ def side(dsn: str, messages: int, kind: Kind, *, batch_size: int, divided: bool)
         return rowbus.Endpoint("bench", database=dsn, settings=settings, lanes=lanes)
 
     def prepare() -> None:
-        drop_lanes(dsn)
+        _drop_lanes(dsn)
         run(dsn, TABLE.drop(), *TABLE.create(), *ERROR.create())
         asyncio.run(endpoint().install())
         with psycopg.connect(dsn, autocommit=True) as connection:
@@ -66,7 +66,7 @@ def side(dsn: str, messages: int, kind: Kind, *, batch_size: int, divided: bool)
     return Side(name, prepare, lambda: asyncio.run(serve(endpoint(), messages)))
 
 
-def drop_lanes(dsn: str) -> None:
+def _drop_lanes(dsn: str) -> None:
     """Drop the lanes of the side before."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         found = connection.execute(
@@ -82,8 +82,8 @@ def lanes(bench: Bench) -> list[Result]:
     for kind in KINDS:
         for count, batch_size in ((4_000, 1), (40_000, 100)):
             messages = bench.messages(count)
-            ours = side(bench.dsn, messages, kind, batch_size=batch_size, divided=True)
-            plain = side(bench.dsn, messages, kind, batch_size=batch_size, divided=False)
+            ours = _side(bench.dsn, messages, kind, batch_size=batch_size, divided=True)
+            plain = _side(bench.dsn, messages, kind, batch_size=batch_size, divided=False)
             runs = bench.meter.alternate([ours, plain], bench.rounds)
             title = f"(l) {kind.title}, batches of {batch_size}"
             show(title, runs)

@@ -1,19 +1,18 @@
 """One statement in the handler: what a message costs the client whose handler writes a row, one and eight at a time.
 
-Invariant: the bare side, the floor, runs the receive and the same INSERT in one transaction, with plain psycopg at the
-same concurrency.
+Invariant: the bare side runs the receive and the same INSERT in one transaction, with plain psycopg at the same
+concurrency; it does not read the message.
 """
 
 from __future__ import annotations
 
 import asyncio
 import statistics
-from typing import Any
 
 import psycopg
 
 import rowbus
-from benchmarks.handlers import Countdown, Handler
+from benchmarks.handlers import Countdown, Handler, side
 from benchmarks.measuring import Side
 from benchmarks.reporting import Bench, Result, show
 from benchmarks.workload import TABLE, PlaceOrder, fill
@@ -28,9 +27,10 @@ def statement(bench: Bench) -> list[Result]:
     results: list[Result] = []
     messages = bench.messages(4_000)
     for concurrency, most in MOST_CPU.items():
+        settings = rowbus.EndpointSettings(concurrency=concurrency, batch_size=1)
         sides = [
-            _side(bench.dsn, "async def", messages, _asynchronous, concurrency),
-            _side(bench.dsn, "def", messages, _plain, concurrency),
+            side(bench.dsn, "async def", messages, _asynchronous, settings=settings, fill=_fill),
+            side(bench.dsn, "def", messages, _plain, settings=settings, fill=_fill),
             _bare_side(bench.dsn, messages, concurrency),
         ]
         runs = bench.meter.alternate(sides, bench.rounds)
@@ -42,24 +42,11 @@ def statement(bench: Bench) -> list[Result]:
     return results
 
 
-def _prepare(dsn: str, messages: int) -> None:
+def _fill(dsn: str, messages: int) -> None:
     fill(dsn, messages)
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("drop table if exists bench_orders")
         connection.execute("create table bench_orders (order_id text not null, total float8 not null)")
-
-
-def _side(dsn: str, name: str, messages: int, handler: Any, concurrency: int) -> Side:  # noqa: ANN401 - of both kinds
-    async def serve() -> int:
-        countdown = Countdown(messages)
-        settings = rowbus.EndpointSettings(concurrency=concurrency, batch_size=1)
-        endpoint = rowbus.Endpoint("bench", database=dsn, settings=settings)
-        endpoint.handler(handler(countdown))
-        async with endpoint:
-            await countdown.wait()
-        return messages
-
-    return Side(name, lambda: _prepare(dsn, messages), lambda: asyncio.run(serve()))
 
 
 def _asynchronous(countdown: Countdown) -> Handler:
@@ -95,4 +82,4 @@ def _bare_side(dsn: str, messages: int, concurrency: int) -> Side:
     async def loops() -> int:
         return sum(await asyncio.gather(*(loop() for _ in range(concurrency))))
 
-    return Side("psycopg, async", lambda: _prepare(dsn, messages), lambda: asyncio.run(loops()))
+    return Side("psycopg, async", lambda: _fill(dsn, messages), lambda: asyncio.run(loops()))

@@ -49,14 +49,12 @@ def _imported(module: str, path: Path, known: frozenset[str]) -> Iterator[str]:
 def circles(imports: Imports) -> list[list[str]]:
     """Return the modules that lead to each other, circle by circle."""
     reached = {module: _reached(module, imports) for module in imports}
-    in_circles = sorted(module for module in imports if module in reached[module])
-    found: list[list[str]] = []
-    for module in in_circles:
-        if not any(module in circle for circle in found):
-            found.append(
-                [other for other in in_circles if other in reached[module] and module in reached[other]]
-            )
-    return found
+    found = {
+        frozenset(other for other in others if module in reached[other])
+        for module, others in reached.items()
+        if module in others
+    }
+    return sorted(map(sorted, found))
 
 
 def _reached(module: str, imports: Imports) -> set[str]:

@@ -1,7 +1,7 @@
 """Sends of many tasks to one queue: what comes while one is on its way waits, and leaves together after it.
 
 One round trip and one commit carry them all, and each caller learns its own fate: where the transaction failed, each is
-sent again alone. A send that nothing is on its way before leaves at once, as it is.
+sent again alone. While nothing is on its way to its queue, a send leaves at once, alone.
 
 Invariant: a caller returns when its message is committed, and is told why when it is not; what may have been committed
 is never sent again; queues do not wait for each other.
@@ -30,8 +30,8 @@ MOST_BYTES: Final = 1024 * 1024
 """Of their bodies; a larger one leaves alone."""
 
 
-class _Waiting(NamedTuple):
-    """A send, and what its caller waits for."""
+class _Caller(NamedTuple):
+    """Who waits for the fate of a send."""
 
     send: Send
     fate: asyncio.Future[None]
@@ -43,7 +43,7 @@ class Gathering:
     def __init__(self, dispatch: Dispatch) -> None:
         """Have messages leave so, in a transaction of their own each time. No I/O."""
         self._dispatch = dispatch
-        self._waiting: dict[QueueAddress, list[_Waiting]] = {}  # by queues that something is on its way to
+        self._waiting: dict[QueueAddress, list[_Caller]] = {}  # by queues that something is on its way to
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def leave(self, send: AnySend) -> None:
@@ -54,7 +54,7 @@ class Gathering:
         waiting = self._waiting.get(send.destination)
         if waiting is not None:
             fate = asyncio.get_running_loop().create_future()
-            waiting.append(_Waiting(send, fate))
+            waiting.append(_Caller(send, fate))
             await fate
             return
         self._waiting[send.destination] = []
@@ -75,20 +75,17 @@ class Gathering:
     async def _empty(self, destination: QueueAddress) -> None:
         """Have what waits leave, until nothing does."""
         try:
-            while waiting := self._waiting[destination]:
-                wanted = [each for each in waiting if not each.fate.done()]  # or its caller was cancelled
-                together = wanted[: fitting([each.send for each in wanted])]
-                self._waiting[destination] = wanted[len(together) :]
-                await self._settle(together)
+            while waiting := [each for each in self._waiting[destination] if not each.fate.done()]:
+                self._waiting[destination] = waiting
+                await self._settle(waiting[: fitting([each.send for each in waiting])])
                 await asyncio.sleep(0)  # callers that heard may send their next one
         finally:
             for left in self._waiting.pop(destination):  # the loop ends
                 left.fate.cancel()
 
-    async def _settle(self, together: list[_Waiting]) -> None:
+    async def _settle(self, together: list[_Caller]) -> None:
         try:
-            if together:
-                await self._dispatch([each.send for each in together])
+            await self._dispatch([each.send for each in together])
         except RowbusError as error:
             if len(together) == 1 or isinstance(error, ConnectionLostError | QueueNotFoundError):
                 _tell(together, error)
@@ -97,10 +94,6 @@ class Gathering:
                 await self._settle([each])
         except Exception as error:  # noqa: BLE001 - each caller gets it
             _tell(together, error)
-        except BaseException:
-            for each in together:
-                each.fate.cancel()
-            raise
         else:
             _tell(together, None)
 
@@ -117,7 +110,7 @@ def fitting(sends: Sequence[Send]) -> int:
     return len(sends)
 
 
-def _tell(together: Sequence[_Waiting], error: Exception | None) -> None:
+def _tell(together: Sequence[_Caller], error: Exception | None) -> None:
     for _send, fate in together:
         if fate.done():
             continue

@@ -19,7 +19,7 @@ WHILE_CANCELLING = 0.005  # seconds in which a handle must not be freed
 _Note = Callable[[str], object]
 
 
-class Watched:
+class WatchedConnection:
     """A connection that belongs to the thread that made it."""
 
     __module__ = "mssql_python.connection"  # what sessions take it for
@@ -60,7 +60,7 @@ class Watched:
 class _Handle:
     """A statement's handle, as Microsoft's driver has one."""
 
-    def __init__(self, connection: Watched, cursor: Any) -> None:  # noqa: ANN401 - the driver's
+    def __init__(self, connection: WatchedConnection, cursor: Any) -> None:  # noqa: ANN401 - the driver's
         self._connection = connection
         self._cursor = cursor
         self._freed = threading.Event()
@@ -85,7 +85,7 @@ class _Handle:
 class WatchedCursor:
     """A cursor of such a connection."""
 
-    def __init__(self, connection: Watched, cursor: Any) -> None:  # noqa: ANN401 - the driver's
+    def __init__(self, connection: WatchedConnection, cursor: Any) -> None:  # noqa: ANN401 - the driver's
         self._connection = connection
         self._cursor = cursor
         self.hstmt = _Handle(connection, cursor)

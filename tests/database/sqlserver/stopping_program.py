@@ -36,11 +36,11 @@ def statement(text: bytes) -> Statement[object]:
 def use_standin() -> None:
     """Lead the driver's seam to the stand-in, whose connections are watched."""
     sys.path.insert(0, given["root"])
-    from tests.database.sqlserver.own_thread import Watched  # noqa: PLC0415 - of the tests', found by the line above
+    from tests.database.sqlserver.own_thread import WatchedConnection  # noqa: PLC0415 - of the tests', found by the line above
     from tests.database.sqlserver.standin import driver  # noqa: PLC0415 - as above
 
-    def connect(_source: object) -> Watched:
-        return Watched(driver.connect(given["standin"], autocommit=True), die)
+    def connect(_source: object) -> WatchedConnection:
+        return WatchedConnection(driver.connect(given["standin"], autocommit=True), die)
 
     setattr(seam, "connect", connect)  # noqa: B010 - another's
 

@@ -102,11 +102,13 @@ _ORIGIN = re.compile(r"^(?:\[[^\]]*\])+|DB-Lib error message \d+, severity \d+:\
 _CONFLICT = re.compile(
     r"deadlock|snapshot isolation transaction aborted|could not serialize access", re.IGNORECASE
 )
+_MISSING = re.compile(
+    r"(?:^|\])(?:relation \"(?P<there>.*)\" does not exist|Invalid object name '(?P<name>.*)')"
+)
 _BABELFISHS = (  # of its faults without a number of their own (33557097), whose SQLSTATE is 42000
-    (re.compile(r"(?:^|\])(?:relation \".*\" does not exist|Invalid object name ')"), NO_TABLE),
+    (_MISSING, NO_TABLE),
     (re.compile(r'(?:^|\])column "?[^"]*"? (?:of relation "[^"]*" )?does not exist'), NO_COLUMN),
 )
-_MISSING = re.compile(r"(?:relation \"(?P<there>.*)\" does not exist|Invalid object name '(?P<name>.*)')")
 _DENIED = re.compile(
     r"permission (?:was |is )?denied|do(?:es)? not have permission|not able to access the database",
     re.IGNORECASE,

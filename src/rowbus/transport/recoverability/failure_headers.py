@@ -11,8 +11,8 @@ trace that is a frame, which is: spaces, a word, spaces, `dotted.name(params)`, 
 (docs/wire-format.md#stack-traces).
 
 Invariants of the trace: pure and total. Only lines that begin with ` at ` can be taken for frames, the function that
-raised stands first, and no line of source is among them. Total, and what Python's own `traceback.format_exception`
-returns where that can make one.
+raised stands first, and no line of source is among them. `python_traceback` is total too, and differs from Python's own
+only where Python fails to make one.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 
 MOST_FRAMES: Final = 100
+MOST_CALLS: Final = 100  # where Python cannot make a traceback
 LONGEST_MESSAGE: Final = 16_384  # characters of an exception's text, as NServiceBus cuts it
 LONGEST_INNER: Final = 1_024  # characters of the text of an exception inside it
 LONGEST_FRAMES: Final = 32_768  # characters of all frames together
@@ -191,9 +192,6 @@ def _spaced(name: object, space: str) -> str:
 
 
 _remembered = lru_cache(4_096)(_spaced)
-
-
-MOST_CALLS: Final = 100  # where Python cannot make a traceback
 
 
 def python_traceback(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from rowbus.database.sqlserver import driver as seam
 from rowbus.database.sqlserver.threads import NAME
-from tests.database.sqlserver.own_thread import Watched
+from tests.database.sqlserver.own_thread import WatchedConnection
 from tests.database.sqlserver.standin import driver
 from tests.database.sqlserver.standin.faults import Fault, raised
 from tests.database.sqlserver.standin.rewriting import Flavour
@@ -43,7 +43,7 @@ class Standin:
         """Lead `rowbus.database.sqlserver.driver.connect` here, for the test."""
         monkeypatch.setattr(seam, "connect", self._connect)
 
-    def _connect(self, source: DataSource) -> Watched | driver.Connection:
+    def _connect(self, source: DataSource) -> WatchedConnection | driver.Connection:
         assert source.host == HOST, f"no test but of a real server connects to {source.host}"
         if source.catalog != self.catalog:
             raise raised(
@@ -53,4 +53,4 @@ class Standin:
             )
         made = driver.connect(self._database, autocommit=True, flavour=self._flavour)
         is_sessions = threading.current_thread().name == NAME
-        return Watched(made, self.complaints.append) if is_sessions else made
+        return WatchedConnection(made, self.complaints.append) if is_sessions else made
