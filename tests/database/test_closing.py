@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from rowbus.database.statements import control
 from rowbus.errors import ConnectionLostError
+from rowbus.running.scope import note_tasks
+from rowbus.work.attempt import attempt
+from rowbus.work.fate import Ending
 from tests.conformance.transport import eventually
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import AsyncSession
+    from rowbus.database.postgresql.receive_session import ReceiveSession
 
+NOTHING = control(b"select", "Failed")
 LONG = control(b"select pg_sleep(60)", "Failed to sleep")
 
 
@@ -46,3 +51,25 @@ async def test_a_session_on_which_nothing_runs_is_closed_in_its_transaction_too(
     await asynchronous.close()
 
     assert asynchronous.closed
+
+
+async def test_what_a_handler_left_running_fails_before_its_connection_is_given_up(
+    receiver: ReceiveSession,
+) -> None:
+    note_tasks(asyncio.get_running_loop())
+    left: list[asyncio.Task[object]] = []
+
+    async def handle() -> None:
+        connection = receiver.handler_connection
+        await connection.execute("select")
+        left.append(asyncio.create_task(connection.execute("select pg_sleep(60)")))
+        await eventually(connection.lock.locked)
+
+    await receiver.begin(NOTHING)
+    outcome = await attempt(handle(), receiver, lambda: False, keep_tasks=True)
+
+    assert outcome is not None
+    assert outcome.ending is Ending.UNFINISHED
+    assert receiver.connection.closed
+    assert [task.done() for task in left] == [True]
+    await asyncio.gather(*left, return_exceptions=True)

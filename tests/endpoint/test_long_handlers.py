@@ -146,6 +146,35 @@ async def test_a_step_commits_with_what_it_sends_or_not_at_all(
     assert row.headers[Header.MESSAGE_ID]
 
 
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_step_that_leaves_a_stream_open_fails_and_holds_up_nothing(
+    endpoints: Endpoints, *, is_async: bool
+) -> None:
+    sales = endpoints.make("Sales", recoverability=NO_RETRIES)
+    left: list[Any] = []
+
+    async def place(message: PlaceOrder, context: rowbus.LongContext) -> None:
+        async with context.transaction() as step:
+            left.append(step.connection.cursor().stream("select 1 from generate_series(1, 3)"))
+            await anext(left[0])
+
+    def place_in_thread(message: PlaceOrder, context: rowbus.SyncLongContext) -> None:
+        with context.transaction() as step:
+            left.append(step.connection.cursor().stream("select 1 from generate_series(1, 3)"))
+            next(left[0])
+
+    sales.handler("Shop.Messages.PlaceOrder", long=True)(place if is_async else place_in_thread)
+
+    async def failed() -> bool:
+        return await endpoints.backend.count(ERROR) == 1
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"))
+        await eventually(failed)
+    (row,) = await endpoints.backend.rows(ERROR)
+    assert "in the midst of something" in (row.headers[Header.EXCEPTION_MESSAGE] or "")
+
+
 async def test_a_block_may_end_the_work_and_nothing_commits_after_that(endpoints: Endpoints) -> None:
     sales, seen = endpoints.make("Sales"), list[object]()
 
