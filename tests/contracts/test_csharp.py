@@ -17,7 +17,8 @@ from pygments.token import Error  # type: ignore[import-untyped]  # as above
 
 import rowbus
 from rowbus import contracts
-from rowbus.contracts import Contract
+from rowbus.contracts import Contract, Message
+from rowbus.messages.conventions import Kind
 from tests.contracts import shop
 from tests.fixtures.every import every
 
@@ -121,6 +122,25 @@ def test_an_inner_class_stands_in_its_outer_one() -> None:
     told = text_of(endpoint)
     assert "namespace Acme.Messages\n{\n    public static partial class Outer\n" in told
     assert "        public record Inner : IMessage\n" in told
+
+
+def test_messages_that_another_document_holds_in_itself_are_records() -> None:
+    payload = {"type": "object", "properties": {"Size": {"type": "integer"}}, "required": ["Size"]}
+    told = contracts.to_csharp(
+        Contract("", messages=(Message("Acme.Order", Kind.EVENT, (), payload),)),
+    )
+
+    assert "namespace Acme\n{\n    public record Order : IEvent\n" in told
+    assert "public required long Size { get; init; }" in told
+
+
+def test_what_a_document_says_becomes_no_code() -> None:
+    enum = {"type": "integer", "x-enum-varnames": ["A"], "x-enum-values": ["1 } class B {"]}
+    order = Message("Shop.Order", Kind.EVENT, (), {"properties": {}}, "An\norder & more")
+    told = contracts.to_csharp(Contract("", messages=(order,), schemas={"E": enum}))
+
+    assert "    /// <summary>An order &amp; more</summary>\n" in told
+    assert "class B" not in told
 
 
 def test_the_text_is_read_as_csharp() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,25 @@ def test_classes_of_one_name_that_differ_are_both_kept() -> None:
     assert found == {"A": {"sku": {"type": "string"}}, "B": {"code": {"type": "string"}}}
 
 
+def test_a_class_that_refers_to_one_that_differs_is_another_too() -> None:
+    def of(name: str, field: str) -> Contract:
+        line = {"type": "object", "properties": {field: {"type": "string"}}}
+        order = {"type": "object", "properties": {"line": {"$ref": "#/components/schemas/Line"}}}
+        payload = {"$ref": "#/components/schemas/Order"}
+        schemas: dict[str, dict[str, Any]] = {"Line": line, "Line_2": {"title": field}, "Order": order}
+        return Contract(name, (), (Message(name, Kind.COMMAND, (), payload),), (), schemas)
+
+    both = contracts.merge(of("A", "sku"), of("B", "code"))
+
+    found = {
+        one.name: both.resolved(both.resolved(one.payload)["properties"]["line"])["properties"]
+        for one in both.messages
+    }
+    assert found == {"A": {"sku": {"type": "string"}}, "B": {"code": {"type": "string"}}}
+    assert [one["title"] for one in both.schemas.values() if "title" in one] == ["sku", "code"]
+    assert contracts.merge(both, of("B", "code")).schemas == both.schemas
+
+
 def test_a_message_goes_to_who_handles_it_and_an_event_to_who_subscribes_to_it_or_a_parent() -> None:
     found = pairs(contracts.merge(SALES, BILLING))
 
@@ -95,7 +115,6 @@ def test_names_stay_text_in_the_picture() -> None:
 
 @pytest.mark.one_version
 def test_the_command_draws_documents_and_joins_them(rowbus: CommandLine) -> None:
-
     for name, contract in (("sales.json", SALES), ("billing.json", BILLING)):
         (rowbus.folder / name).write_text(json.dumps(contracts.to_asyncapi(contract)))
     drawn = rowbus("contracts", "map", "sales.json", "billing.json", "--title", "Shop")

@@ -145,6 +145,25 @@ def test_a_json_schema_of_others_becomes_classes() -> None:
             rowbus.Json().reader(made.Theirs)(b'{"name":"0123456789","parts":[]}')
 
 
+def test_messages_that_another_document_holds_in_itself_are_classes_of_their_own() -> None:
+    def of(name: str, field: str) -> Message:
+        return Message(name, Kind.EVENT, (), {"type": "object", "properties": {field: {"type": "string"}}})
+
+    with module(contracts.to_python(Contract("", messages=(of("A.Order", "a"), of("B.Order", "b"))))) as made:
+        assert (contract_of(made.Order).name, made.Order.__struct_fields__) == ("A.Order", ("a",))
+        assert (contract_of(made.Order_2).name, made.Order_2.__struct_fields__) == ("B.Order", ("b",))
+
+
+def test_what_a_document_says_becomes_no_code() -> None:
+    text = 'a"""\nimport nothing_of_this_name\n"""\\'
+    order = Message("Shop.Decimal", Kind.EVENT, (), {"properties": {"a": {"format": "decimal"}}}, text)
+
+    with module(contracts.to_python(Contract(text, messages=(order,)))) as made:
+        assert made.__doc__ == f"The messages of {text}, as `rowbus contracts python` wrote them."
+        assert made.Decimal_2.__doc__ == text
+        assert made.Decimal is Decimal
+
+
 @every(
     "document, name, told",
     [

@@ -10,8 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from rowbus.contracts.contract import ANYTHING, Action, Contract, LogReader, Message, Party, Use
-from rowbus.contracts.schemas import component_key
+from rowbus.contracts.contract import (
+    ANYTHING,
+    Action,
+    Contract,
+    LogReader,
+    Message,
+    Party,
+    Use,
+    component_key,
+    free_name,
+)
 from rowbus.errors import ConfigurationError
 from rowbus.messages.bodies.json_bodies import JSON
 from rowbus.messages.bodies.shape import is_object
@@ -111,11 +120,7 @@ class _Document:
         return self._handlers.get(use.message, f"to.{component_key(use.message)}"), None
 
     def _free(self, name: str) -> str:
-        key, number = name, 1
-        while key in self.operations:
-            number += 1
-            key = f"{name}.{number}"
-        return key
+        return free_name(name, self.operations, ".")
 
 
 def _operation(action: str, channel: str) -> dict[str, Any]:
@@ -135,7 +140,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _said(use: Use) -> dict[str, Any]:
-    """Return what an operation says of a use, without what is as ever."""
+    """Return what an operation says of a use: the fields that have a value."""
     told = use._asdict() | {"action": use.action.value}
     return {name: value for name, value in told.items() if value}
 
@@ -153,16 +158,16 @@ def from_asyncapi(document: object) -> Contract:
     if not version.startswith("3."):
         said = f"AsyncAPI {version}" if version else "no AsyncAPI document: the key asyncapi is missing"
         raise ConfigurationError(f"This is {said}; what is read is AsyncAPI 3.")
-    components = _dictionary(read.get("components"))
-    messages = {**_inline(read), **_dictionary(components.get("messages"))}
+    components = _part(read, "components")
+    messages = {**_inline(read), **_part(components, "messages")}
     found = [_read_message(key, _dictionary(one)) for key, one in messages.items()]
-    title = str(_dictionary(read.get("info")).get("title", ""))
+    title = str(_part(read, "info").get("title", ""))
     return Contract(
         title,
         tuple(_parties(read)),
         tuple(sorted(found, key=lambda one: one.name)),
         tuple(_uses(read, title, {component_key(one.name): one.name for one in found})),
-        dict(sorted(_dictionary(components.get("schemas")).items())),
+        dict(sorted(_part(components, "schemas").items())),
         tuple(_readers(read)),
     )
 
@@ -175,16 +180,22 @@ def _dictionary(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
+def _part(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return _dictionary(document.get(name))
+
+
+def _each(document: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    return map(_dictionary, _part(document, name).values())
+
+
 def _inline(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the messages that stand in channels."""
-    channels = map(_dictionary, _dictionary(document.get("channels")).values())
-    pairs = [pair for each in channels for pair in _dictionary(each.get("messages")).items()]
+    pairs = [pair for each in _each(document, "channels") for pair in _part(each, "messages").items()]
     return {key: one for key, one in pairs if "$ref" not in _dictionary(one)}
 
 
 def _read_message(key: str, message: Mapping[str, Any]) -> Message:
-    ours = _dictionary(message.get(OURS))
-    payload = _dictionary(message.get("payload"))
+    ours, payload = _part(message, OURS), _part(message, "payload")
     return Message(
         str(message.get("name", key)),
         _KINDS.get(str(ours.get("kind")), Kind.MESSAGE),
@@ -195,8 +206,8 @@ def _read_message(key: str, message: Mapping[str, Any]) -> Message:
 
 
 def _parties(document: Mapping[str, Any]) -> Iterator[Party]:
-    for channel in map(_dictionary, _dictionary(document.get("channels")).values()):
-        ours = _dictionary(channel.get(OURS))
+    for channel in _each(document, "channels"):
+        ours = _part(channel, OURS)
         if "endpoint" in ours:
             yield Party(
                 str(ours["endpoint"]), str(channel.get("address", "")), str(ours.get("contentType", ""))
@@ -204,25 +215,25 @@ def _parties(document: Mapping[str, Any]) -> Iterator[Party]:
 
 
 def _readers(document: Mapping[str, Any]) -> Iterator[LogReader]:
-    for operation in map(_dictionary, _dictionary(document.get("operations")).values()):
-        ours = _dictionary(operation.get(OURS))
+    for operation in _each(document, "operations"):
+        ours = _part(operation, OURS)
         if "consumer" in ours:
             key = _last(operation.get("channel"))
-            channel = _dictionary(_dictionary(document.get("channels")).get(key))
+            channel = _part(_part(document, "channels"), key)
             yield LogReader(str(channel.get("address", key)), str(ours["consumer"]))
 
 
 def _uses(document: Mapping[str, Any], title: str, names: Mapping[str, str]) -> Iterator[Use]:
     """Give the uses: as we have written them, or one for each message of another's operation."""
-    for operation in map(_dictionary, _dictionary(document.get("operations")).values()):
-        ours = _dictionary(operation.get(OURS))
+    for operation in _each(document, "operations"):
+        ours = _part(operation, OURS)
         if "action" in ours:
             known: dict[str, Any] = {name: ours[name] for name in Use._fields if name in ours}
             known["action"] = Action(ours["action"])
             yield Use(**known)
         elif "consumer" not in ours:
             action = Action.HANDLE if operation.get("action") == _RECEIVE else Action.SEND
-            channel = _dictionary(_dictionary(document.get("channels")).get(_last(operation.get("channel"))))
+            channel = _part(_part(document, "channels"), _last(operation.get("channel")))
             for key in [_last(one) for one in operation.get("messages", channel.get("messages", ()))]:
                 yield Use(title, action, names.get(key, key))
 

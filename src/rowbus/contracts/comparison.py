@@ -5,16 +5,14 @@ Invariant: pure; a contract breaks nothing of itself; what only adds breaks noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.contracts.contract import Action, Contract, Message, Use
+from rowbus.contracts.contract import LEAVING, Action, Contract, Message, Use
 from rowbus.contracts.refusals import Side, refusals
+from rowbus.messages.conventions import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-_LEAVING: Final = (Action.SEND, Action.PUBLISH, Action.REPLY)
+    from collections.abc import Iterator
 
 
 class Break(NamedTuple):
@@ -57,7 +55,7 @@ def _parties(old: Contract, new: Contract) -> Iterator[Break]:
 
 def _handled(old: Contract, new: Contract) -> Iterator[Break]:
     """Give the messages that an endpoint no longer takes: commands, replies, timeouts. An event is no longer wanted."""
-    now = {(use.endpoint, use.message): use for use in new.uses_of_action(Action.HANDLE)}
+    now = {(use.endpoint, use.message) for use in new.uses_of_action(Action.HANDLE)}
     for use in old.uses_of_action(Action.HANDLE):
         taken = [use.message, *_parents(old, use.message), *_parents(new, use.message)]
         if use.is_subscribed or any((use.endpoint, name) in now for name in taken):
@@ -109,7 +107,7 @@ def _message(message: Message, old: Contract, new: Contract) -> Iterator[Break]:
         return
     if _has_changed_kind(old, new, message.name):
         yield Break(message.name, f"is {_a(other)} now, and was {_a(message)}: it travels another way")
-    leaves = bool(new.uses_of(message.name, *_LEAVING))
+    leaves = bool(new.uses_of(message.name, *LEAVING))
     comes = bool(new.uses_of(message.name, Action.HANDLE))
     lost = [name for name in message.parents if name not in other.parents]
     if lost and (leaves or not comes):
@@ -127,7 +125,7 @@ def _message(message: Message, old: Contract, new: Contract) -> Iterator[Break]:
 
 
 def _a(message: Message) -> str:
-    return f"{'an' if message.kind.value == 'event' else 'a'} {message.kind.value}"
+    return f"{'an' if message.kind is Kind.EVENT else 'a'} {message.kind.value}"
 
 
 def _parents(contract: Contract, name: str) -> tuple[str, ...]:
@@ -138,14 +136,8 @@ def _parents(contract: Contract, name: str) -> tuple[str, ...]:
 def _renamed(old: Contract, new: Contract, use: Use) -> str:
     """Say what a type of message is probably called now: a new one, used in the same way, that has the same body."""
     before = old.message(use.message)
-    likely = _new_ones(old, new, use)
-    if before is None:
-        return ""
-    body = old.resolved(before.payload)
+    body = None if before is None else old.resolved(before.payload)
+    names = {one.message for one in new.uses_of_action(use.action) if one.endpoint == use.endpoint}
+    likely = [one for one in new.messages if one.name in names and old.message(one.name) is None]
     same = [one.name for one in likely if body and new.resolved(one.payload) == body]
     return f" (it is called {same[0]} now?)" if same else ""
-
-
-def _new_ones(old: Contract, new: Contract, use: Use) -> Iterable[Message]:
-    names = {one.message for one in new.uses_of_action(use.action) if one.endpoint == use.endpoint}
-    return [one for one in new.messages if one.name in names and old.message(one.name) is None]

@@ -5,20 +5,21 @@ Invariant: values only, of texts and JSON; equal contracts are written as equal 
 
 from __future__ import annotations
 
+import re
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from rowbus.messages.conventions import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
 Schema: TypeAlias = "Mapping[str, Any]"
 """A JSON Schema, draft 7; `{}` takes anything."""
 
 ANYTHING: Schema = {}
-REFERENCE = "#/components/schemas/"
-"""Begins a reference to one of a contract's schemas."""
+_REFERENCE: Final = "#/components/schemas/"
+_NOT_OF_KEYS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Action(Enum):
@@ -28,6 +29,10 @@ class Action(Enum):
     SEND = "send"
     PUBLISH = "publish"
     REPLY = "reply"
+
+
+LEAVING: Final = (Action.SEND, Action.PUBLISH, Action.REPLY)
+"""What an endpoint does with messages that leave it."""
 
 
 class Party(NamedTuple):
@@ -101,7 +106,40 @@ class Contract(NamedTuple):
     def resolved(self, schema: Schema) -> Schema:
         """Return a schema, or the one that it refers to; what is not there takes anything."""
         seen: set[str] = set()
-        while (reference := schema.get("$ref")) is not None and reference not in seen:
-            seen.add(reference)
-            schema = self.schemas.get(str(reference).removeprefix(REFERENCE), ANYTHING)
+        while (key := key_of(schema)) and key not in seen:
+            seen.add(key)
+            schema = self.schemas.get(key, ANYTHING)
         return schema
+
+    def keyed(self) -> tuple[dict[str, Schema], dict[str, Message]]:
+        """Return all schemas, also objects that stand in messages, and the messages by the keys of theirs."""
+        schemas, messages = dict(self.schemas), {key_of(one.payload): one for one in self.messages}
+        for message in self.messages:
+            if "properties" in message.payload:
+                key = free_name(component_key(message.name), schemas)
+                schemas[key], messages[key] = message.payload, message
+        return schemas, messages
+
+
+def component_key(name: str) -> str:
+    """Return the key of a schema or a message of this name in a document, which has fewer characters."""
+    return _NOT_OF_KEYS.sub("_", name).strip("_") or "_"
+
+
+def free_name(name: str, taken: Container[str], mark: str = "_") -> str:
+    """Return a name that is not taken: this one, or with a number after a mark."""
+    found, number = name, 1
+    while found in taken:
+        number += 1
+        found = f"{name}{mark}{number}"
+    return found
+
+
+def reference_to(key: str) -> dict[str, Any]:
+    """Return what refers to a contract's schema."""
+    return {"$ref": f"{_REFERENCE}{key}"}
+
+
+def key_of(schema: Schema) -> str:
+    """Return the key of the schema that this one refers to; empty for one that refers to none."""
+    return str(schema.get("$ref", "")).removeprefix(_REFERENCE)

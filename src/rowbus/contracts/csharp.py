@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from rowbus.contracts.contract import REFERENCE
+from rowbus.contracts.contract import key_of
 from rowbus.contracts.schemas import TAG, TIME_SPAN
 from rowbus.messages.bodies.shape import Names, is_list, is_object
 from rowbus.messages.conventions import Kind
@@ -56,9 +56,7 @@ class _File:
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
-        self._messages = {
-            str(one.payload.get("$ref", "")).removeprefix(REFERENCE): one for one in contract.messages
-        }
+        self._schemas, self._messages = contract.keyed()
         self._known = {one.name: one for one in contract.messages}
         named = (_split(one.name)[0] for one in contract.messages)
         self._common = next((space for space in named if space), "Messages")
@@ -66,7 +64,7 @@ class _File:
     def text(self) -> str:
         """Return the source, namespace by namespace."""
         spaces: dict[str, list[str]] = {}
-        for key, schema in self._contract.schemas.items():
+        for key, schema in self._schemas.items():
             message = self._messages.get(key)
             space, outer, name = _split(message.name) if message else (self._common, (), _name(key))
             made = self._type(name, schema, message)
@@ -146,7 +144,7 @@ class _File:
     def _default(self, schema: Schema, kind: str) -> str:
         value = schema.get("default")
         found = self._contract.resolved(schema)
-        values = found.get("enum", found.get("x-enum-values", ()))
+        values = _values(found)
         text = ""
         if is_list(value) or is_object(value):
             text = "new()" if not value and kind.startswith(_COLLECTIONS) else ""
@@ -162,7 +160,7 @@ class _File:
     def type(self, schema: Schema) -> str:
         """Return the C# type of a schema."""
         if "$ref" in schema:
-            return self._reference(str(schema["$ref"]).removeprefix(REFERENCE))
+            return self._reference(key_of(schema))
         choices = schema.get("anyOf") or schema.get("oneOf")
         if choices:
             return self._choice([one for one in choices if one.get("type") != "null"])
@@ -174,7 +172,7 @@ class _File:
         return self._of_type(str(kind), schema)
 
     def _reference(self, key: str) -> str:
-        found = self._contract.schemas.get(key, {})
+        found = self._schemas.get(key, {})
         if key in self._messages:
             return _full(self._messages[key].name)
         if "x-enum-varnames" in found and not _is_numbered(found):
@@ -209,15 +207,19 @@ class _File:
         return _PLAIN.get(kind, "object?")
 
 
+def _values(schema: Schema) -> list[Any]:
+    return schema.get("enum") or schema.get("x-enum-values", [])
+
+
 def _is_numbered(schema: Schema) -> bool:
-    return all(isinstance(value, int) for value in schema.get("enum", ()))
+    return all(isinstance(value, int) for value in _values(schema))
 
 
 def _enum(name: str, schema: Schema) -> str:
     """Return an enum of numbers; one of texts is `string` where it is used."""
     if not _is_numbered(schema):
         return ""
-    values: list[Any] = schema.get("enum") or schema.get("x-enum-values", [])
+    values = _values(schema)
     size = "" if all(value in _INT32 for value in values) else " : long"
     marks = ["[Flags]"] if schema.get("format") == "flags" else []
     pairs = zip(schema["x-enum-varnames"], values, strict=False)
@@ -244,7 +246,8 @@ def _name(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Return a text as one line of a comment in XML."""
+    return " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _indented(text: str) -> str:

@@ -18,13 +18,13 @@ import msgspec
 
 from rowbus.contracts.schemas import TIME_SPAN
 from rowbus.errors import InvalidTimestampError
+from rowbus.messages.bodies.fit import SEVENTH_DIGIT
 from rowbus.messages.bodies.shape import is_list, is_object
 from rowbus.messages.timestamps import parse_time_span
 
 if TYPE_CHECKING:
     from rowbus.contracts.contract import Contract, Schema
 
-_SEVENTH_DIGIT: Final = re.compile(r"(:[0-9]{2}\.[0-9]{6})[0-9]+")
 _BODY: Final = "the body"
 
 
@@ -182,7 +182,7 @@ def _is_of_form(text: str, form: str) -> bool:
     if form not in _FORMS:
         return True
     try:
-        msgspec.convert(_SEVENTH_DIGIT.sub(r"\1", text), _FORMS[form])
+        msgspec.convert(SEVENTH_DIGIT.sub(r"\1", text), _FORMS[form])
     except msgspec.ValidationError:
         return False
     return True

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rowbus.contracts.contract import REFERENCE, Contract, Message
-from rowbus.contracts.schemas import component_key
+from rowbus.contracts.contract import Contract, Message, component_key, reference_to
 from rowbus.errors import ConfigurationError
 from rowbus.messages.bodies.shape import is_list, is_object
 from rowbus.messages.conventions import Kind
@@ -34,9 +33,7 @@ def from_json_schema(document: object, name: str = "") -> Contract:
     schemas = {component_key(key): _moved(one) for key, one in parts.items()}
     own = {word: value for word, value in document.items() if word not in _DEFINITIONS}
     key = component_key(known)
-    message = Message(
-        known, Kind.MESSAGE, (), {"$ref": f"{REFERENCE}{key}"}, str(document.get("description", ""))
-    )
+    message = Message(known, Kind.MESSAGE, (), reference_to(key), str(document.get("description", "")))
     return Contract(known, (), (message,), (), {key: _moved(own), **schemas})
 
 
@@ -48,5 +45,5 @@ def _moved(schema: Any) -> Any:  # noqa: ANN401 - any part of a schema
         return schema
     moved = {_LATER.get(word, word): _moved(one) for word, one in schema.items()}
     if "$ref" in moved:
-        moved["$ref"] = f"{REFERENCE}{component_key(str(moved['$ref']).rpartition('/')[2])}"
+        moved |= reference_to(component_key(str(moved["$ref"]).rpartition("/")[2]))
     return moved

@@ -11,7 +11,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from xml.sax.saxutils import escape
 
-from rowbus.contracts.contract import REFERENCE, Action, Contract, Message, Party, Use
+from rowbus.contracts.contract import (
+    LEAVING,
+    Action,
+    Contract,
+    Message,
+    Party,
+    Use,
+    free_name,
+    key_of,
+    reference_to,
+)
 from rowbus.messages.bodies.shape import is_list, is_object
 from rowbus.messages.conventions import Kind
 
@@ -44,7 +54,7 @@ def merge(*contracts: Contract, title: str = "") -> Contract:
     messages: dict[str, Message] = {}
     schemas: dict[str, Any] = {}
     for each in contracts:
-        moved = {key: _free(key, schema, schemas) for key, schema in each.schemas.items()}
+        moved = _keys(each.schemas, schemas)
         for message in each.messages:
             known = messages.get(message.name)
             if known is None or (message.payload and not known.payload):
@@ -61,13 +71,18 @@ def merge(*contracts: Contract, title: str = "") -> Contract:
     )
 
 
-def _free(key: str, schema: Mapping[str, Any], taken: Mapping[str, Any]) -> str:
-    """Return a key under which there is no other schema."""
-    found, number = key, 1
-    while found in taken and taken[found] != schema:
-        number += 1
-        found = f"{key}_{number}"
-    return found
+def _keys(own: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str, str]:
+    """Return the keys for a contract's schemas under which there are no others, or the same with the same within."""
+    keys = {key: key for key in own}
+    refused: set[str] = set()
+
+    def is_other(key: str) -> bool:
+        return keys[key] in taken and taken[keys[key]] != _moved(own[key], keys)
+
+    while (key := next(filter(is_other, own), None)) is not None:
+        refused.add(keys[key])
+        keys[key] = free_name(key, {*refused, *keys.values()})
+    return keys
 
 
 def _moved(schema: Any, keys: Mapping[str, str]) -> Any:  # noqa: ANN401 - any part of a schema
@@ -77,8 +92,8 @@ def _moved(schema: Any, keys: Mapping[str, str]) -> Any:  # noqa: ANN401 - any p
         return schema
     moved = {word: _moved(one, keys) for word, one in schema.items()}
     if "$ref" in moved:
-        key = str(moved["$ref"]).removeprefix(REFERENCE)
-        moved["$ref"] = f"{REFERENCE}{keys.get(key, key)}"
+        key = key_of(moved)
+        moved |= reference_to(keys.get(key, key))
     return moved
 
 
@@ -87,15 +102,16 @@ def flows(contract: Contract) -> list[Flow]:
     found: dict[Flow, None] = {}
     queues = {party.queue: party.name for party in contract.parties}
     for message in contract.messages:
-        sent = contract.uses_of(message.name, Action.SEND, Action.PUBLISH, Action.REPLY)
-        taken = contract.uses_of(message.name, Action.HANDLE)
-        for use in sent:
-            for receiver in _receivers(contract, message, use, queues) or [ELSEWHERE]:
-                found[Flow(message.name, message.kind, use.endpoint, receiver)] = None
-        reached = {one.receiver for one in found if one.message == message.name}
-        for use in taken:
-            if use.endpoint not in reached and not _comes_as_another(contract, message):
-                found[Flow(message.name, message.kind, ELSEWHERE, use.endpoint)] = None
+        pairs = [
+            (use.endpoint, receiver)
+            for use in contract.uses_of(message.name, *LEAVING)
+            for receiver in _receivers(contract, message, use, queues) or [ELSEWHERE]
+        ]
+        if not _comes_as_another(contract, message):
+            reached = {receiver for _, receiver in pairs}
+            taken = [use.endpoint for use in contract.uses_of(message.name, Action.HANDLE)]
+            pairs += [(ELSEWHERE, name) for name in taken if name not in reached]
+        found |= dict.fromkeys(Flow(message.name, message.kind, *pair) for pair in pairs)
     return list(found)
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from rowbus.contracts.contract import REFERENCE
-from rowbus.contracts.schemas import OMITS, TAG, TIME_SPAN
+from rowbus.contracts.contract import free_name, key_of
+from rowbus.contracts.schemas import BOUNDS, LENGTHS, OMITS, TAG, TIME_SPAN
 from rowbus.errors import InvalidTimestampError
 from rowbus.messages.bodies.shape import is_list, is_object
 from rowbus.messages.timestamps import parse_time_span
@@ -22,8 +22,7 @@ from rowbus.messages.timestamps import parse_time_span
 if TYPE_CHECKING:
     from rowbus.contracts.contract import Contract, Message, Schema
 
-_HEAD: Final = '''"""The messages of {title}, as `rowbus contracts python` wrote them."""
-
+_HEAD: Final = """\
 from __future__ import annotations
 
 from datetime import date, datetime, time, timedelta
@@ -34,7 +33,8 @@ from uuid import UUID
 
 import msgspec
 import rowbus
-'''
+"""
+_IMPORTED: Final = frozenset(re.findall(r"\w+", _HEAD))
 _FORMATS: Final = {
     "uuid": "UUID",
     "date-time": "datetime",
@@ -45,17 +45,6 @@ _FORMATS: Final = {
 }
 _PLAIN: Final = {"null": "None", "boolean": "bool", "integer": "int", "string": "str"}
 _KEYS: Final = {"integer": "int", "decimal": "Decimal", "double": "float"}
-_BOUNDS: Final = {
-    "minimum": "ge",
-    "maximum": "le",
-    "exclusiveMinimum": "gt",
-    "exclusiveMaximum": "lt",
-    "multipleOf": "multiple_of",
-    "minLength": "min_length",
-    "maxLength": "max_length",
-    "pattern": "pattern",
-}
-_LENGTHS: Final = {"minItems": "min_length", "maxItems": "max_length"}
 _BOUNDARY: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NOT_OF_NAMES: Final = re.compile(r"\W+", re.ASCII)
 
@@ -74,7 +63,7 @@ def class_name(name: str) -> str:
 def _identifier(text: str) -> str:
     name = _NOT_OF_NAMES.sub("_", text).strip("_") or "field"
     name = f"_{name}" if name[0].isdigit() else name
-    return f"{name}_" if keyword.iskeyword(name) or name in {"None", "True", "False"} else name
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 class _Module:
@@ -82,42 +71,32 @@ class _Module:
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
-        self._messages = {
-            str(one.payload.get("$ref", "")).removeprefix(REFERENCE): one for one in contract.messages
-        }
+        self._schemas, self._messages = contract.keyed()
         self._names: dict[str, str] = {}
-        for key in (*(key for key in self._messages if key in contract.schemas), *contract.schemas):
+        for key in (*(key for key in self._messages if key in self._schemas), *self._schemas):
             self._names.setdefault(key, self._free(class_name(key)))
         self._within: list[tuple[str, Schema]] = []
         self._open: set[str] = set()
 
     def text(self) -> str:
         """Return the source: enums first, whose members are defaults, then classes."""
-        schemas = [(self._names[key], key, one) for key, one in self._contract.schemas.items()]
+        schemas = [(self._names[key], key, one) for key, one in self._schemas.items()]
         enums = [_enum(name, one) for name, _, one in schemas if _is_enum(one)]
         classes = [
             self._struct(name, one, self._messages.get(key))
             for name, key, one in schemas
             if "properties" in one
         ]
-        classes += [
-            self._struct(self._free(class_name(one.name)), one.payload, one)
-            for one in self._contract.messages
-            if "properties" in one.payload
-        ]
         while self._within:
             name, schema = self._within.pop(0)
             classes.append(self._struct(name, schema, None))
-        parts = [_HEAD.format(title=self._contract.title or "a contract"), *enums, *classes]
+        title = self._contract.title or "a contract"
+        told = _docstring(f"The messages of {title}, as `rowbus contracts python` wrote them.")
+        parts = [f"{told}\n\n{_HEAD}", *enums, *classes]
         return "\n\n".join(parts)
 
     def _free(self, name: str) -> str:
-        taken = {*self._names.values(), *(known for known, _ in getattr(self, "_within", ()))}
-        found, number = name, 1
-        while found in taken:
-            number += 1
-            found = f"{name}_{number}"
-        return found
+        return free_name(name, _IMPORTED.union(self._names.values()))
 
     def _struct(self, name: str, schema: Schema, message: Message | None) -> str:
         options = ["kw_only=True"]
@@ -155,7 +134,7 @@ class _Module:
     def type(self, schema: Schema, name: str = "Value") -> str:
         """Return a type as an annotation; an object within gets a class of this name."""
         if "$ref" in schema:
-            return self._reference(str(schema["$ref"]).removeprefix(REFERENCE), name)
+            return self._reference(key_of(schema), name)
         if "enum" in schema or "const" in schema:
             return f"Literal[{', '.join(map(repr, schema.get('enum', [schema.get('const')])))}]"
         choices = schema.get("anyOf") or schema.get("oneOf")
@@ -168,7 +147,7 @@ class _Module:
 
     def _reference(self, key: str, name: str) -> str:
         """Return a class by its name, and what is none as it is; `Any`, for what holds itself and is none."""
-        found = self._contract.schemas.get(key, {})
+        found = self._schemas.get(key, {})
         if _is_enum(found) or "properties" in found:
             return self._names[key]
         if key in self._open:
@@ -185,12 +164,12 @@ class _Module:
         if kind == "object":
             return self._object(schema, name)
         if kind == "number":
-            return _bounded("Decimal" if form == "decimal" else "float", schema, _BOUNDS)
+            return _bounded("Decimal" if form == "decimal" else "float", schema, BOUNDS)
         if kind == "string" and schema.get("contentEncoding") == "base64":
             return "bytes"
         if kind == "string" and form in _FORMATS:
             return _FORMATS[form]
-        return _bounded(_PLAIN[kind], schema, _BOUNDS) if kind in _PLAIN else "Any"
+        return _bounded(_PLAIN[kind], schema, BOUNDS) if kind in _PLAIN else "Any"
 
     def _array(self, schema: Schema, name: str) -> str:
         items = schema.get("items", {})
@@ -198,7 +177,7 @@ class _Module:
             inner = ", ".join(self.type(one, f"{name}{number}") for number, one in enumerate(items))
             return f"tuple[{inner or '()'}]"
         kind = "set" if schema.get("uniqueItems") else "list"
-        return _bounded(f"{kind}[{self.type(items, f'{name}Item')}]", schema, _LENGTHS)
+        return _bounded(f"{kind}[{self.type(items, f'{name}Item')}]", schema, LENGTHS)
 
     def _object(self, schema: Schema, name: str) -> str:
         if "properties" in schema:
@@ -226,7 +205,7 @@ class _Module:
         if value is None:
             return "default=None"
         if _is_enum(found):
-            return f"default={self._names[str(schema['$ref']).removeprefix(REFERENCE)]}({value!r})"
+            return f"default={self._names[key_of(schema)]}({value!r})"
         if is_list(value) or is_object(value):
             factory = "set" if found.get("uniqueItems") else "dict" if is_object(value) else "list"
             return (
@@ -276,17 +255,13 @@ def _docstring(text: str) -> str:
 
 def _attribute(wire_name: str, taken: set[str]) -> str:
     """Return a field's name in Python: `OrderId` as `order_id`, unlike the others of its class."""
-    first = name = _identifier("_".join(_BOUNDARY.split(wire_name)).lower())
-    number = 1
-    while name in taken:
-        number += 1
-        name = f"{first}_{number}"
+    name = free_name(_identifier("_".join(_BOUNDARY.split(wire_name)).lower()), taken)
     taken.add(name)
     return name
 
 
 def _bounded(kind: str, schema: Schema, names: Mapping[str, str]) -> str:
-    given = [f"{names[word]}={schema[word]!r}" for word in names if word in schema]
+    given = [f"{attribute}={schema[word]!r}" for attribute, word in names.items() if word in schema]
     return f"Annotated[{kind}, msgspec.Meta({', '.join(given)})]" if given else kind
 
 

@@ -8,14 +8,13 @@ Invariant: a body that Rowbus writes fits the schema of its class; the same clas
 
 from __future__ import annotations
 
-import re
 from enum import Enum, Flag
 from typing import TYPE_CHECKING, Any, Final, get_origin
 
 import msgspec
 from msgspec import inspect
 
-from rowbus.contracts.contract import ANYTHING, REFERENCE
+from rowbus.contracts.contract import ANYTHING, component_key, free_name, reference_to
 from rowbus.messages.bodies.plain import plain
 from rowbus.messages.bodies.shape import (
     Field,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
     from rowbus.contracts.contract import Schema
 
-_NOT_OF_KEYS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LEAVES: Final[dict[type, dict[str, Any]]] = {
     inspect.NoneType: {"type": "null"},
     inspect.BoolType: {"type": "boolean"},
@@ -53,7 +51,7 @@ _LEAVES: Final[dict[type, dict[str, Any]]] = {
 }
 _LISTS: Final = (inspect.ListType, inspect.VarTupleType, inspect.CollectionType)
 _SETS: Final = (inspect.SetType, inspect.FrozenSetType)
-_BOUNDS: Final = {
+BOUNDS: Final = {
     "ge": "minimum",
     "le": "maximum",
     "gt": "exclusiveMinimum",
@@ -63,9 +61,9 @@ _BOUNDS: Final = {
     "max_length": "maxLength",
     "pattern": "pattern",
 }
-_LENGTHS: Final = {"min_length": "minItems", "max_length": "maxItems"}
+LENGTHS: Final = {"min_length": "minItems", "max_length": "maxItems"}
 _SIZES: Final = {"min_length": "minProperties", "max_length": "maxProperties"}
-_OF_PYDANTIC: Final = (*_BOUNDS.values(), *_LENGTHS.values())
+_OF_PYDANTIC: Final = (*BOUNDS.values(), *LENGTHS.values())
 _EMPTY: Final[tuple[Any, ...]] = (list, dict, set, frozenset, tuple)
 OMITS: Final = "x-omits-defaults"
 """In the schema of a class whose writers leave out fields that have their defaults."""
@@ -73,11 +71,6 @@ TAG: Final = "x-tag"
 """In the schema of a field that a struct writes by itself, by which it is told from others in a union."""
 TIME_SPAN: Final = "time-span"
 """The format of spans, which .NET writes as `1.02:03:04.5`."""
-
-
-def component_key(name: str) -> str:
-    """Return the key of a schema or a message of this name in a document, which has fewer characters."""
-    return _NOT_OF_KEYS.sub("_", name).strip("_") or "_"
 
 
 class Schemas:
@@ -95,7 +88,7 @@ class Schemas:
         known = self._keys.setdefault((kind, names), self._free(name))
         if known not in self.found:
             self._note(known, kind, names)
-        return {"$ref": f"{REFERENCE}{known}"}
+        return reference_to(known)
 
     def of(self, found: inspect.Type, names: Names) -> Schema:
         """Return the schema of a type."""
@@ -106,7 +99,7 @@ class Schemas:
             return self._reference(found.cls, names)
         leaf = _LEAVES.get(type(found))
         if leaf is not None:
-            return leaf | _bounds(found, _BOUNDS)
+            return leaf | _bounds(found, BOUNDS)
         make = _COMPOSED.get(type(found))
         return ANYTHING if make is None else make(self, found, names)
 
@@ -115,16 +108,11 @@ class Schemas:
         if key is None:
             key = self._keys[kind, names] = self._free(_short_name(kind))
             self._note(key, kind, names)
-        return {"$ref": f"{REFERENCE}{key}"}
+        return reference_to(key)
 
     def _free(self, name: str) -> str:
         """Return a key that no other class has."""
-        first = key = component_key(name)
-        number = 1
-        while key in self._keys.values():
-            number += 1
-            key = f"{first}_{number}"
-        return key
+        return free_name(component_key(name), self._keys.values())
 
     def _note(self, key: str, kind: Any, names: Names) -> None:  # noqa: ANN401 - a class
         self.found[key] = ANYTHING  # a class may hold itself
@@ -161,7 +149,7 @@ class Schemas:
         """Return the schema of a list, or of a set."""
         unique = {"uniqueItems": True} if isinstance(found, _SETS) else {}
         items = self.of(found.item_type, names)
-        return {"type": "array", "items": items, **unique, **_bounds(found, _LENGTHS)}
+        return {"type": "array", "items": items, **unique, **_bounds(found, LENGTHS)}
 
     def tuple(self, found: inspect.Type, names: Names) -> Schema:
         """Return the schema of a tuple of so many items."""

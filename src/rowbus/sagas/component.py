@@ -17,7 +17,7 @@ from rowbus.endpoint.handlers import signature_of
 from rowbus.errors import ConfigurationError, SagaStateError
 from rowbus.sagas.history.table import history_address, history_table
 from rowbus.sagas.invocation import Invocation
-from rowbus.sagas.nservicebus import table as shared
+from rowbus.sagas.nservicebus.table import SagaTable as SharedTable
 from rowbus.sagas.nservicebus.table import shared_table, table_address
 from rowbus.sagas.store import DatabaseStore
 from rowbus.sagas.table import saga_address, saga_table
@@ -46,7 +46,7 @@ MOST: Final = 20
 
 async def check_found_by(session: AsyncSession, table: SagaTable, definition: Definition) -> None:
     """Raise ConfigurationError if the sagas that go on are found by another value than this class says."""
-    if isinstance(table, shared.SagaTable):
+    if isinstance(table, SharedTable):
         _check_column(table, definition, await session.run(table.lacking_column()))
     elif definition.key is not None:
         _check_rows(table, definition, definition.key, await session.run(table.page(MOST)))

@@ -39,7 +39,7 @@ from rowbus.messages.bodies.shape import (
 from rowbus.messages.timestamps import parse_time_span
 from rowbus.running.bounded import MOST
 
-_SEVENTH_DIGIT: Final = re.compile(r"(:[0-9]{2}\.[0-9]{6})[0-9]+")
+SEVENTH_DIGIT: Final = re.compile(r"(:[0-9]{2}\.[0-9]{6})[0-9]+")
 _SEVENTH_OF_SPAN: Final = re.compile(r"(\.[0-9]{6})[0-9]+(?=S)")
 _MOST_DIGITS: Final = 40  # of an integer that .NET has: Int128 has 39
 _NAMED_FLOATS: Final = {"NaN", "Infinity", "-Infinity"}
@@ -214,7 +214,7 @@ class Fit:
 
     def time(self, value: Any, to: inspect.Type) -> Any:  # noqa: ANN401
         """Cut what Python's microseconds cannot hold; rounding it could leave the day, or the calendar."""
-        return self.leaf(_SEVENTH_DIGIT.sub(r"\1", value) if isinstance(value, str) else value, to)
+        return self.leaf(SEVENTH_DIGIT.sub(r"\1", value) if isinstance(value, str) else value, to)
 
     def span(self, value: Any, to: inspect.Type) -> Any:  # noqa: ANN401
         """Read .NET's form of a span, and leave ISO 8601."""
