@@ -367,6 +367,16 @@ def test_outside_of_a_transaction_it_is_refused(pgq: psycopg.Connection) -> None
         rowbus.cause(pgq, user=cast("Any", 7))
 
 
+async def test_within_a_handler_its_message_stays_the_cause(shop: Shop) -> None:
+    @shop.sales.handler
+    async def place(order: PlaceOrder, context: rowbus.Context) -> None:
+        await rowbus.cause_async(context.connection, user="ann")
+        await context.connection.execute(INSERT, [order.order_id, ""])
+
+    [message_id] = await shop.process("1")
+    assert [(cause.message_id, cause.user) for _, _, cause in shop.changes()] == [(message_id, "ann")]
+
+
 async def test_who_asked_is_carried_from_message_to_message(shop: Shop) -> None:
     @shop.sales.handler
     async def place(order: PlaceOrder, context: rowbus.Context) -> None:

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import AsyncSession, Session
     from rowbus.database.statements import Statement
 
-ARGUMENT: Final = "cause"
-"""The argument of a trigger that has it write causes."""
-
 
 class Cause(NamedTuple):
     """What caused a change; what is not known is None."""

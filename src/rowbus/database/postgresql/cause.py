@@ -27,6 +27,9 @@ _PARTS: Final = _QUERY.names[1:]
 _COMMANDS: Final = tuple(f'set local rowbus."{name}" = '.encode() for name in _QUERY.names)
 _UTF8: Final = (b"UTF8", b"UTF8")
 
+NOTHING: Final = Statement(_QUERY, dict.fromkeys(_QUERY.names, ""), no_rows)
+"""Says that nothing causes the changes that follow."""
+
 
 def cause_commands(parts: Mapping[str, str], pgconn: PGconn) -> Sequence[Statement[None]]:
     """Return what says, until the transaction ends, what causes its changes; nothing does where there are no parts.

@@ -206,15 +206,16 @@ class HandlerConnection(HookedConnection, Awaiting):
         """
         if not self.attempt_open:
             return ()
+        cause = self._cause(as_commands=as_commands)
         if self.touched:
-            return self._cause(as_commands)
+            return cause
         is_next, self.touched, self.savepoint_set = self.savepoint_set, True, True
         if not is_next:
-            return (SAVEPOINT, *self._cause(as_commands))
+            return (SAVEPOINT, *cause)
         before = (*self.clearing[:1], *_NEXT_ATTEMPT) if self.own_settings else (_RELEASE, SAVEPOINT)
-        return (*before, *self._cause(as_commands))
+        return (*before, *cause)
 
-    def _cause(self, as_commands: bool) -> Sequence[Statement[object]]:  # noqa: FBT001 - of one caller
+    def _cause(self, *, as_commands: bool) -> Sequence[Statement[object]]:
         """Return what says what causes the changes that follow; nothing where that is said already."""
         subject = subject_in_hand()  # none where the statement is ours
         if subject is None or (cause := (subject, subject.handler)) == self.caused_by:

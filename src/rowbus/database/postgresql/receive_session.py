@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
 
-from rowbus.database.postgresql.cause import cause_values
+from rowbus.database.postgresql.cause import NOTHING
 from rowbus.database.postgresql.connection import AsyncSession, bound_sends, raise_first_failure, shut_down
 from rowbus.database.postgresql.faults import last_words, translate, translate_send
 from rowbus.database.postgresql.handler_connection import SAVEPOINT, UNDO, SyncHandlerConnection
@@ -137,7 +137,7 @@ class ReceiveSession(AsyncSession):
         if not last:
             return check
         if connection.has_cause and not check:  # what leaves is of all messages of a batch
-            check = (cause_values({}, connection.pgconn),)
+            check = (NOTHING,)
         if connection.touched or not connection.attempt_open:
             return (*check, _BOUND, *last)
         connection.touched = connection.savepoint_set = True

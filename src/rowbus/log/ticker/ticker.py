@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from rowbus.log.ticker.maintenance import Report
     from rowbus.running.critical import OnCriticalError
 
+logger = logging.getLogger("rowbus.ticker")
 
+APPLICATION_NAME = "rowbus ticker"
 LOCK_TIMEOUT = 0.1  # seconds that a locked log may hold up the others, now and then
 NEVER = timedelta(0)
 
@@ -202,11 +204,6 @@ def _not_installed(error: StorageError) -> ConfigurationError:
         f"This database has no event log of Rowbus; `rowbus log install` makes one, "
         f"`rowbus log adopt` takes over PgQ's ({error})."
     )
-
-
-logger = logging.getLogger("rowbus.ticker")
-
-APPLICATION_NAME = "rowbus ticker"
 
 
 class Pass(NamedTuple):

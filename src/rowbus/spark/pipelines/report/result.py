@@ -20,17 +20,16 @@ from rowbus.spark.pipelines.report.text import bucket_name, nothing_found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from markupsafe import Markup
-
-    Row = Mapping[str, Any]
     from pathlib import Path
 
     import pyarrow as pa
+    from markupsafe import Markup
 
     from rowbus.log.diagnosis import ConsumerState, LogState
 
+    Row = Mapping[str, Any]
 
+PAGE: Final = "report.html"
 MOST_ROWS: Final = 50  # rows of a table on the page; the files have all of them
 STAGES: Final = {
     "queueing": "Queueing: from sent, or due, until a handler started",
@@ -133,17 +132,12 @@ def _spread(title: str, rows: Sequence[Row], *names: str, of: str = "messages") 
     return Spread(title, ranges(title, rows[:MOST_ROWS], names), rows, names, of) if rows else None
 
 
-PAGE: Final = "report.html"
-
-
 @dataclass(frozen=True)
 class FlowReport(ReportTables):
     """A report: its tables, written as files and as a page."""
 
     def page(self) -> str:
         """Return the report as one HTML page, which needs nothing else and runs no script."""
-        from rowbus.spark.pipelines.report.result import render  # noqa: PLC0415 - most reports are tables
-
         return render(self)
 
     def as_json(self) -> dict[str, object]:

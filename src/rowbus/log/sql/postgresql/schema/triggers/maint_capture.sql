@@ -12,7 +12,7 @@ begin
     perform pg_advisory_xact_lock(hashtextextended('pgq.maint_capture', 0));
     perform pgq.try_follow_partitions();
     perform pgq.tell_shapes();
-    v_changes := pgq.make_captures(array(select s.table_id from pgq.capture_status as s));
+    v_changes := pgq.make_captures(null);
     delete from pgq.capture_code as k
     where not exists (
         select from pgq.capture_status as s
@@ -23,24 +23,21 @@ begin
 end
 $$;
 
--- Makes the code that the triggers of some tables lack; looks at no others, so that who alters a table does not pay for those
--- of strangers. Returns how many functions it made.
+-- Makes the code that the triggers of some tables lack, or of all (null); looks at no others, so that who alters a table
+-- does not pay for those of strangers. Returns how many functions it made.
 create or replace function pgq.make_captures(i_tables oid[])
 returns int4
 language plpgsql volatile
 set search_path = pg_catalog, pgq, pg_temp as $$
-declare
-    v_entry record;
-    v_changes int4 := 0;
 begin
-    for v_entry in
-        select distinct s.table_id, s.format, s.trigger_args
-        from pgq.capture_status as s
-        where s.table_id = any(i_tables) and s.generated <> 'yes'
-    loop
-        v_changes := v_changes + pgq.make_capture(v_entry.table_id, v_entry.format, v_entry.trigger_args);
-    end loop;
-    return v_changes;
+    return (
+        select coalesce(sum(pgq.make_capture(e.table_id, e.format, e.trigger_args)), 0)
+        from (
+            select distinct s.table_id, s.format, s.trigger_args
+            from pgq.capture_status as s
+            where (i_tables is null or s.table_id = any(i_tables)) and s.generated <> 'yes'
+        ) as e
+    );
 end
 $$;
 
