@@ -122,7 +122,7 @@ class Crew:
         """Tell everybody to end, and check that they do."""
         programs = [*self._tickers, *(program for _, _, program in self._consumers)]
         for program in programs:
-            program.terminate()
+            program.drain()
         assert {program.wait() for program in programs} == {0}
 
     def end(self) -> None:

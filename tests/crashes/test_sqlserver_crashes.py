@@ -83,7 +83,7 @@ class Run:
         await self._until("followed", MESSAGES)
         for worker in [each for each in self.workers if each.is_running]:
             await asyncio.to_thread(worker.await_line, "serving")
-            worker.terminate()
+            worker.drain()
             assert await asyncio.to_thread(worker.wait) == 0
 
     async def _until(self, table: str, count: int) -> None:

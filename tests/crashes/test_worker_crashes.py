@@ -118,7 +118,7 @@ class Crew:
         """Have all finish what is in hand and end."""
         alive = self.alive
         for worker in alive:
-            worker.terminate()
+            worker.drain()
         assert {worker.wait() for worker in alive} == {0}
 
     def end(self) -> None:
