@@ -58,7 +58,7 @@ from rowbus.messages.bodies.serializer import Serializer
 from rowbus.messages.bodies.shape import OpenEnum
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import command, declare, event, message
-from rowbus.messages.mutators import Mutator
+from rowbus.messages.mutators import Draft, Mutator
 from rowbus.messages.return_code import ReturnCode
 from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.running.threads import run_in_thread
@@ -185,6 +185,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "ClaimCheck",
     "ClaimStore",
     "ClaimTable",
+    "Draft",
     "FileShare",
     "Header",
     "Json",

@@ -41,6 +41,11 @@ class AsyncMutator(rowbus.Mutator):
         return body
 
 
+class AsyncDrafter(rowbus.Mutator):
+    async def leaving(self, draft: rowbus.Draft) -> None:  # type: ignore[override]  # the mistake
+        ...
+
+
 class AsyncPolicy(rowbus.Recoverability):
     async def decide(self, attempt: object) -> rowbus.Discard:  # type: ignore[override]  # the mistake
         return rowbus.Discard("")
@@ -104,6 +109,7 @@ def test_what_nothing_would_await_is_refused_where_it_is_given(place: str, given
     "make",
     [
         lambda: rowbus.Endpoint("Sales").use(AsyncMutator()),
+        lambda: rowbus.Endpoint("Sales").use(AsyncDrafter()),
         lambda: rowbus.Endpoint("Sales", recoverability=AsyncPolicy()),
         lambda: rowbus.Endpoint("Sales", serializers=[AsyncJson()]),  # type: ignore[list-item]  # the mistake
         lambda: rowbus.ClaimCheck(AsyncClaims()),  # type: ignore[arg-type]  # the mistake

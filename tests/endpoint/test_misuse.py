@@ -74,9 +74,10 @@ async def test_a_handler_sends_and_answers_with_what_may_be_sent_and_answered_wi
 
 def test_a_client_sends_no_events_also_of_many() -> None:
     composer = Composer(PostgresAddresses(), Origin())
+    sales = composer.address("Sales")
     for attempt in (
         lambda: composer.compose("Sales", Ordered()),
-        lambda: [list(batch.texts) for batch in composer.batches([Order(), Ordered()], Options())],
+        lambda: [list(batch.texts) for batch in composer.batches(sales, [Order(), Ordered()], Options())],
     ):
         with pytest.raises(rowbus.MessageSerializationError, match=r"Misuse\.Ordered is an event"):
             attempt()

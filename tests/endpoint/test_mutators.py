@@ -136,6 +136,71 @@ async def test_a_client_mutates_what_it_sends_publishes_and_copies(endpoints: En
     assert delayed.headers["Shop.Reversed"] == "yes"
 
 
+class Tenants(Mutator):
+    """Notes what leaves, and gives each message the tenant of the message in hand."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str | None, object]] = []
+
+    def leaving(self, draft: rowbus.Draft) -> None:
+        table = None if draft.destination is None else draft.destination.table
+        self.seen.append((draft.intent, table, draft.message))
+        if isinstance(draft.message, PlaceOrder) and draft.message.order_id == "refused":
+            raise SimulatedError
+        draft.headers.setdefault("Shop.Tenant", (draft.incoming or {}).get("Shop.Tenant") or "none")
+        draft.message = OrderAccepted("changed")
+
+
+async def test_what_leaves_an_endpoint_is_changed_before_it_is_written(endpoints: Endpoints) -> None:
+    backend, tenants = endpoints.backend, Tenants()
+    sales = endpoints.make("Sales", concurrency=1)
+
+    @sales.handler
+    async def accepted(message: OrderAccepted, context: rowbus.Context) -> None:
+        await context.send("Billing", PlaceOrder("1"))
+        await context.send("Billing", {"order_id": "1"}, type="Shop.Any", headers={"Shop.Tenant": "given"})
+        await context.reply(PlaceOrder("2"))
+        await context.publish(OrderAccepted("1"))
+        with pytest.raises(SimulatedError):
+            await context.send("Billing", PlaceOrder("refused"))
+
+    sales.use(tenants)
+    for queue in ("Billing", "Client"):
+        await backend.create_queue(queue)
+    await sales.install()
+    await backend.subscribe("Billing", "Shop.Messages.OrderAccepted")
+    async with sales:
+        await sales.send("Sales", PlaceOrder("0"), reply_to="Client", headers={"Shop.Tenant": "blue"})
+        await until_there_are(3, backend, "Billing")
+
+    assert tenants.seen == [
+        ("Send", "Sales", PlaceOrder("0")),
+        ("Send", "Billing", PlaceOrder("1")),
+        ("Send", "Billing", {"order_id": "1"}),
+        ("Reply", "Client", PlaceOrder("2")),
+        ("Publish", None, OrderAccepted("1")),
+        ("Send", "Billing", PlaceOrder("refused")),
+    ]
+    rows = [*await backend.rows("Billing"), *await backend.rows("Client")]
+    assert sorted(row.headers["Shop.Tenant"] or "" for row in rows) == ["blue", "blue", "blue", "given"]
+    assert {row.body for row in rows} == {b'{"order_id":"changed"}'}
+
+
+async def test_what_leaves_a_client_is_changed_before_it_is_written(endpoints: Endpoints) -> None:
+    backend, tenants = endpoints.backend, Tenants()
+    await backend.create_queue("Sales")
+    client = backend.client(mutators=[tenants])
+    async with backend.transaction():
+        await client.send("Sales", PlaceOrder("1"))
+        await client.send_many("Sales", [PlaceOrder("2"), PlaceOrder("3")], headers={"Shop.Tenant": "red"})
+
+    assert tenants.seen == [("Send", "Sales", PlaceOrder(each)) for each in "123"]
+    rows = await backend.rows("Sales")
+    assert [row.headers["Shop.Tenant"] for row in rows] == ["none", "red", "red"]
+    assert {row.headers[Header.ENCLOSED_MESSAGE_TYPES] for row in rows} == {"Shop.Messages.OrderAccepted"}
+    assert {row.body for row in rows} == {b'{"order_id":"changed"}'}
+
+
 async def test_mutators_work_in_the_order_of_use_and_backwards_on_what_is_received(
     endpoints: Endpoints,
 ) -> None:

@@ -208,7 +208,8 @@ class _File:
 
 
 def _values(schema: Schema) -> list[Any]:
-    return schema.get("enum") or schema.get("x-enum-values", [])
+    values: list[Any] = schema.get("enum") or schema.get("x-enum-values", [])
+    return values
 
 
 def _is_numbered(schema: Schema) -> bool:

@@ -6,6 +6,7 @@ unless a mutator changes copies.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
@@ -16,15 +17,41 @@ from rowbus.running.functions import check_function
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.message import KeptValue, OutgoingMessage
 
 
+@dataclass
+class Draft:
+    """A message that is about to leave, before it is written; who sends it gave `message`, `type` and `headers`."""
+
+    intent: str
+    """Whether it is sent, published or replied: `Send`, `Publish`, `Reply`."""
+    destination: QueueAddress | None
+    """The queue that it goes to; None for an event, which goes to whoever subscribes."""
+    message: object
+    """The object; another one may take its place, also of another class."""
+    type: str | tuple[str, ...] | None
+    """The wire names of dicts and bytes; None for an object that has names of its own."""
+    headers: dict[str, str]
+    """The headers that the message gets beside those of every message; free to change."""
+    incoming: Mapping[str, str | None] | None
+    """The headers of the message in hand; None where there is none."""
+
+
 class Mutator:
-    """Changes bodies and headers as they go on the wire and come off it; derive from it, and override some.
+    """Changes messages as they leave, and bodies and headers on the wire; derive from it, and override some.
 
     One object serves all messages, also in threads: it must not keep anything of a message.
     """
+
+    def leaving(self, draft: Draft) -> None:
+        """Change a message that is sent, published or replied, before it is written: its object and its headers.
+
+        For headers on all that leaves, and for what depends on the object. What this raises, the sender's call raises,
+        and nothing leaves.
+        """
 
     def outgoing(self, headers: dict[str, str | None], body: bytes) -> bytes:
         """Return the body of a message that is sent, published or replied, as it goes on the wire.
@@ -80,6 +107,11 @@ def bound_mutators(mutators: Iterable[Mutator], addresses: Addresses, most_bytes
         for mutator in mutators
     ]
     return tuple(bound)
+
+
+def who_drafts(mutators: Iterable[Mutator]) -> tuple[Mutator, ...]:
+    """Return those of some mutators that look at messages before they are written."""
+    return tuple(one for one in mutators if type(one).leaving is not Mutator.leaving)
 
 
 def put_on(message: OutgoingMessage, mutators: Sequence[Mutator]) -> OutgoingMessage:
@@ -141,6 +173,7 @@ def checked_mutator(mutator: object) -> Mutator:
     """Return a mutator as it is; raises ConfigurationError for what is none, and for methods that are `async def`s."""
     if not isinstance(mutator, Mutator):
         raise ConfigurationError(f"{mutator!r} is no mutator: give an object of a class of rowbus.Mutator.")
+    check_function(mutator.leaving, "The mutator's method", "draft")
     for verb in (mutator.outgoing, mutator.incoming, mutator.copied):
         check_function(verb, "The mutator's method", "headers", "body")
     check_function(mutator.blocks, "The mutator's method", "headers")

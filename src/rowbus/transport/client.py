@@ -89,7 +89,7 @@ class ConnectionVerbs(Verbs):
             await self._create(session, address, options.due)
         async with session.transaction():
             moment = await session.run(bulk.moment)
-            for batch in self._composer.batches(messages, options, bulk.forward_to):
+            for batch in self._composer.batches(address, messages, options, bulk.forward_to):
                 await session.run_all(batch.kept)
                 await session.copy(bulk.copy, bulk.rows(counted.of(batch.texts), moment))
             await session.run_all(bulk.notify)

@@ -29,7 +29,7 @@ from rowbus.messages.message_types import (
     refuse_misuse,
     serialize,
 )
-from rowbus.messages.mutators import KeepingMutator, put_on
+from rowbus.messages.mutators import Draft, KeepingMutator, put_on, who_drafts
 from rowbus.messages.outgoing import NO_OPTIONS, Content, HeaderText, compose
 from rowbus.messages.return_code import ReturnCode, answer_of
 from rowbus.messages.uuids import new_message_id, new_message_ids
@@ -82,6 +82,7 @@ class Composer:
         self.addresses = addresses
         self.origin = origin
         self.mutators = mutators
+        self._drafting = who_drafts(mutators)
         if serializer is not DEFAULT:
             check_serializer(serializer)
         self._serializer = serializer
@@ -112,6 +113,8 @@ class Composer:
         MessageSerializationError, for an event that is sent too, InvalidHeaderError.
         """
         address, due = address_of(destination, self.addresses), options.due
+        if self._drafting:
+            message, options = self._drafted(message, options, intent, incoming, address)
         if options.type is None:  # else it goes as what it is called there
             message = answer_of(message) if intent == "Reply" else message
             refuse_misuse(message, intent)
@@ -126,6 +129,8 @@ class Composer:
 
     def event(self, event: object, options: Options = NO_OPTIONS, *, incoming: Incoming = None) -> Multicast:
         """Return what is published of an event; raises as `compose`, and MessageSerializationError for a command."""
+        if self._drafting:
+            event, options = self._drafted(event, options, "Publish", incoming)
         refuse_misuse(event, "Publish")
         content = self._content(event, options.type)
         options = _keyed(options, event, content)
@@ -133,19 +138,23 @@ class Composer:
         return Multicast(outgoing, content.types)
 
     def batches(
-        self, messages: Iterable[object], options: Options, forward_to: QueueAddress | None = None
+        self,
+        destination: QueueAddress,
+        messages: Iterable[object],
+        options: Options,
+        forward_to: QueueAddress | None = None,
     ) -> Iterator[Batch]:
         """Give messages as they are copied: all in one batch, streamed; with values of their own, in small ones.
 
-        `forward_to` is their destination, if they are delayed.
+        `forward_to` is their destination once more, if they are delayed.
         """
         if not any(isinstance(mutator, KeepingMutator) for mutator in self.mutators):
-            yield Batch((), self._texts(messages, options, forward_to))
+            yield Batch((), self._texts(destination, messages, options, forward_to))
             return
         kept: list[Statement[None]] = []
         texts: list[tuple[str, bytes]] = []
         size = 0
-        for one in self._whole(messages, options, forward_to):
+        for one in self._whole(destination, messages, options, forward_to):
             texts.append((encode_copied_headers(one.headers), one.body))
             kept += keeping(one, options.due)
             size += len(one.body) + sum(len(value.content) for value in one.kept)
@@ -155,20 +164,31 @@ class Composer:
         yield Batch(kept, texts)
 
     def _whole(
-        self, messages: Iterable[object], options: Options, forward_to: QueueAddress | None
+        self,
+        destination: QueueAddress,
+        messages: Iterable[object],
+        options: Options,
+        forward_to: QueueAddress | None,
     ) -> Iterator[OutgoingMessage]:
         """Give messages as mutators change them, which may write other headers for each."""
         for message_id, message in zip(new_message_ids(), messages, strict=False):  # the ids never end
-            content = self._sent(message, options.type)
-            one = self._message(content, message_id, _keyed(options, message, content))
+            drafted, chosen = message, options
+            if self._drafting:
+                drafted, chosen = self._drafted(message, options, "Send", None, destination)
+            content = self._sent(drafted, chosen.type)
+            one = self._message(content, message_id, _keyed(chosen, drafted, content))
             yield one if forward_to is None else marked(one, forward_to)
 
     def _texts(
-        self, messages: Iterable[object], options: Options, forward_to: QueueAddress | None
+        self,
+        destination: QueueAddress,
+        messages: Iterable[object],
+        options: Options,
+        forward_to: QueueAddress | None,
     ) -> Iterator[tuple[str, bytes]]:
         """Give the header text and body of each message; those of one type share all headers but the id."""
         if self.mutators:
-            for one in self._whole(messages, options, forward_to):
+            for one in self._whole(destination, messages, options, forward_to):
                 yield encode_copied_headers(one.headers), one.body
             return
         shared: dict[tuple[str | None, ...], HeaderText] = Bounded()
@@ -200,6 +220,20 @@ class Composer:
         if type is None:
             refuse_misuse(message, "Send")
         return self._content(message, type)
+
+    def _drafted(
+        self,
+        message: object,
+        options: Options,
+        intent: str,
+        incoming: Incoming,
+        destination: QueueAddress | None = None,
+    ) -> tuple[object, Options]:
+        """Return a message and its options as the mutators change them before it is written."""
+        draft = Draft(intent, destination, message, options.type, dict(options.headers or {}), incoming)
+        for mutator in self._drafting:
+            mutator.leaving(draft)
+        return draft.message, options._replace(type=draft.type, headers=draft.headers)
 
     def _content(self, message: object, type: MessageType) -> Content:
         types = type if isinstance(type, tuple) else (type,) if type else ()
