@@ -32,6 +32,7 @@ from rowbus.running.waiting import finish, pause
 from rowbus.transport.long_work.table import Work, long_work_table
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery, make_calls
+from rowbus.work.attempt import given_up, unfinished
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -331,7 +332,13 @@ class LongWork(Service):
                 {},
                 destinations=self._destinations(delivery),
             )
-            yield step
+            try:
+                yield step
+            except BaseException:
+                await given_up(session)
+                raise
+            if await given_up(session):
+                raise unfinished(None)
             session.ensure_usable()
             await self._commit(
                 hand, session, [*step.sends, *(delivery.sends if is_end else ())], is_end=is_end

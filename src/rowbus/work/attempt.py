@@ -54,13 +54,10 @@ async def attempt(
     if in_transaction:  # also to keep the lock: an aborted transaction lets go of it at once
         session.start_attempt()
     error = await scope.call(work, is_cut_off, keep_tasks=keep_tasks)
-    if session.is_occupied:
-        await onto_loop()
-        await session.abandon()
-        session.discard()
+    if await given_up(session):
         if error is not None and is_a(error, TimeLimitExceededError):
             return Outcome(Ending.OVERDUE, error)
-        return Outcome(Ending.UNFINISHED, _unfinished(error))
+        return Outcome(Ending.UNFINISHED, unfinished(error))
     if error is None:
         error = _ensure_usable(session, in_transaction=in_transaction)
     if not in_transaction and not session.ended and not session.closed:
@@ -100,7 +97,18 @@ def _ending(session: ReceiveSession, error: BaseException, *, in_transaction: bo
     return Ending.ENDED if in_transaction and session.ended else Ending.FAILED
 
 
-def _unfinished(error: BaseException | None) -> UnfinishedError:
+async def given_up(session: ReceiveSession) -> bool:
+    """Give a connection up that a handler left in the midst of something; say whether one did."""
+    if not session.is_occupied:
+        return False
+    await onto_loop()
+    await session.abandon()
+    session.discard()
+    return True
+
+
+def unfinished(error: BaseException | None) -> UnfinishedError:
+    """Return the error of who left its connection so, and raised this, if anything."""
     unfinished = UnfinishedError(
         "The handler ended while its connection was in the midst of something: a stream, a copy or a nested "
         "transaction that is still open, or a statement that nobody waits for. Close what it opens (`async with`, "
