@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from psycopg.pq import Escaping
 
-from rowbus.database.statements import Statement, control, load, no_rows
+from rowbus.database.statements import Statement, load, no_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from psycopg.pq.abc import PGconn
 
@@ -31,16 +31,17 @@ NOTHING: Final = Statement(_QUERY, dict.fromkeys(_QUERY.names, ""), no_rows)
 """Says that nothing causes the changes that follow."""
 
 
-def cause_commands(parts: Mapping[str, str], pgconn: PGconn) -> Sequence[Statement[None]]:
-    """Return what says, until the transaction ends, what causes its changes; nothing does where there are no parts.
+def cause_commands(parts: Mapping[str, str], pgconn: PGconn, *, is_first: bool) -> list[bytes]:
+    """Return the commands that say, until the transaction ends, what causes its changes.
 
-    The values are in the text: it travels with a savepoint, whose command takes none. The server needs a quarter of the
-    time that it takes for a SELECT of the same.
+    The values are in the texts: they travel with a savepoint, whose command takes none. The server needs a quarter of
+    the time that it takes for a SELECT of the same. `is_first`: the transaction says nothing yet, so what is not known
+    is left out.
     """
-    texts = _texts(parts)
     return [
-        control(command + _quoted(text, pgconn), _FAILING)
-        for command, text in zip(_COMMANDS, texts, strict=True)
+        b"%b'%b'" % (command, text.encode()) if _is_plain(text) else command + _quoted(text, pgconn)
+        for command, text in zip(_COMMANDS, _texts(parts), strict=True)
+        if text or not is_first
     ]
 
 
@@ -55,10 +56,12 @@ def _texts(parts: Mapping[str, str]) -> list[str]:
     return [json.dumps(known) if known else "", *(known.get(name, "") for name in _PARTS)]
 
 
+def _is_plain(text: str) -> bool:
+    """Say whether a text is a literal between quotes, whatever the settings are."""
+    return text.isascii() and not ("'" in text or "\\" in text or "\0" in text)
+
+
 def _quoted(text: str, pgconn: PGconn) -> bytes:
-    """Return a text as a literal; libpq quotes it, unless it is one between quotes whatever the settings are."""
-    if text.isascii() and not ("'" in text or "\\" in text or "\0" in text):
-        return b"'%b'" % text.encode()
     return Escaping(pgconn).escape_literal(_encoded(text, pgconn))
 
 

@@ -31,7 +31,7 @@ from rowbus.running.handling import subject_in_hand
 from rowbus.running.scope import is_in_call, require
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
     from typing import LiteralString, Self
 
     from psycopg.abc import Params, PQGen
@@ -194,35 +194,43 @@ class HandlerConnection(HookedConnection, Awaiting):
 
     def set_savepoint(self, run: Callable[..., PQGen[None]]) -> PQGen[None]:
         """Set the savepoint if it is not yet set, by commands that either view of the connection runs."""
-        before = self.before_attempt(as_commands=True)
+        before = [statement.query.native for statement in self._before_attempt()]
+        if (parts := self._new_cause()) is not None:
+            before += cause_commands(parts, self.pgconn, is_first=not self.has_cause)
+            self.has_cause = True
         self.own_settings = (*self.clearing, *OWN_SETTINGS)
         if before:
-            yield from run(*(statement.query.native for statement in before))
+            yield from run(*before)
 
-    def before_attempt(self, *, as_commands: bool = False) -> Sequence[Statement[object]]:
-        """Return what has to come before the attempt's first statement, and before the first of its next handler.
+    def before_attempt(self) -> Sequence[Statement[object]]:
+        """Return what has to come before the attempt's first statement, and before the first of its next handler."""
+        before = self._before_attempt()
+        if (parts := self._new_cause()) is None:
+            return before
+        self.has_cause = True
+        return (*before, cause_values(parts, self.pgconn))
 
-        In a batch, what the handler of another message has set ends here. `as_commands`: nothing has a parameter.
+    def _before_attempt(self) -> Sequence[Statement[object]]:
+        """Return what sets the savepoint if it is not yet set.
+
+        In a batch, what the handler of another message has set ends here.
         """
-        if not self.attempt_open:
+        if self.touched or not self.attempt_open:
             return ()
-        cause = self._cause(as_commands=as_commands)
-        if self.touched:
-            return cause
         is_next, self.touched, self.savepoint_set = self.savepoint_set, True, True
         if not is_next:
-            return (SAVEPOINT, *cause)
-        before = (*self.clearing[:1], *_NEXT_ATTEMPT) if self.own_settings else (_RELEASE, SAVEPOINT)
-        return (*before, *cause)
+            return (SAVEPOINT,)
+        return (*self.clearing[:1], *_NEXT_ATTEMPT) if self.own_settings else (_RELEASE, SAVEPOINT)
 
-    def _cause(self, *, as_commands: bool) -> Sequence[Statement[object]]:
-        """Return what says what causes the changes that follow; nothing where that is said already."""
+    def _new_cause(self) -> Mapping[str, str] | None:
+        """Return what causes the changes that follow; None where that is said already, or nothing does."""
+        if not self.attempt_open:
+            return None
         subject = subject_in_hand()  # none where the statement is ours
         if subject is None or (cause := (subject, subject.handler)) == self.caused_by:
-            return ()
-        self.caused_by, self.has_cause = cause, True
-        parts = subject.cause()
-        return cause_commands(parts, self.pgconn) if as_commands else (cause_values(parts, self.pgconn),)
+            return None
+        self.caused_by = cause
+        return subject.cause()
 
     def note_query(self, query: object) -> None:
         """Refuse a statement that ends the transaction; note one that may leave something in the session."""
