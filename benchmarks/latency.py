@@ -9,6 +9,7 @@ import asyncio
 import random
 import time
 from datetime import timedelta
+from typing import Literal
 
 import psycopg
 
@@ -35,14 +36,19 @@ def rest(chance: random.Random) -> float:
 def latency(bench: Bench) -> list[Result]:
     """(a2) One message at rest."""
     count = max(LEAST, int(MESSAGES * bench.scale))
-    queue = _AtRest(bench.dsn, count)
+    queue, auto = _AtRest(bench.dsn, count), _AtRest(bench.dsn, count, batch_size="auto")
     log = Latencies(ours(bench.dsn, "latency"), count, rest)
-    bench.meter.alternate([queue.side(), log.side()], min(ROUNDS, bench.rounds))
+    sides = [queue.side("queue"), auto.side("queue, batch_size auto"), log.side()]
+    bench.meter.alternate(sides, min(ROUNDS, bench.rounds))
     return [
         Result(
             f"(a2) latency at rest, {name}, p{percent}", percentile(found, percent), most, " ms", at_most=True
         )
-        for name, found, targets in (("queue", queue.milliseconds, QUEUE), ("log", log.milliseconds, LOG))
+        for name, found, targets in (
+            ("queue", queue.milliseconds, QUEUE),
+            ("queue, batch_size auto", auto.milliseconds, QUEUE),
+            ("log", log.milliseconds, LOG),
+        )
         for percent, most in targets.items()
     ]
 
@@ -50,18 +56,17 @@ def latency(bench: Bench) -> list[Result]:
 class _AtRest:
     """An endpoint, and a client that sends to it, one message at a time."""
 
-    def __init__(self, dsn: str, messages: int) -> None:
+    def __init__(self, dsn: str, messages: int, batch_size: int | Literal["auto"] = 1) -> None:
         self._dsn, self._messages = dsn, messages
+        self._settings = rowbus.EndpointSettings(concurrency=1, batch_size=batch_size)
         self.milliseconds: list[list[float]] = []
 
-    def side(self) -> Side:
-        return Side("queue", lambda: empty(self._dsn), lambda: asyncio.run(self._run()))
+    def side(self, name: str) -> Side:
+        return Side(name, lambda: empty(self._dsn), lambda: asyncio.run(self._run()))
 
     async def _run(self) -> int:
         arrived, chance = asyncio.Event(), random.Random(1)
-        endpoint = rowbus.Endpoint(
-            "bench", database=self._dsn, settings=rowbus.EndpointSettings(concurrency=1)
-        )
+        endpoint = rowbus.Endpoint("bench", database=self._dsn, settings=self._settings)
 
         @endpoint.handler
         async def arrive(_message: PlaceOrder) -> None:

@@ -1,4 +1,4 @@
-"""One statement in the handler: what a message costs the client whose handler writes a row, one and eight at a time.
+"""One statement in the handler: what a message costs the client whose handler writes a row, and what batches give.
 
 Invariant: the bare side runs the receive and the same INSERT in one transaction, with plain psycopg at the same
 concurrency; it does not read the message.
@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+from typing import Literal
 
 import psycopg
 
 import rowbus
 from benchmarks.handlers import Countdown, Handler, side
-from benchmarks.measuring import Side
+from benchmarks.measuring import Side, ratio
 from benchmarks.reporting import Bench, Result, show
 from benchmarks.workload import TABLE, PlaceOrder, fill
 from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
 
 INSERT = "insert into bench_orders (order_id, total) values (%s, %s)"
 MOST_CPU = {1: 240.0, 8: 200.0}  # µs of the client a message, by concurrency
+LEAST_OF_AUTO = {"1": 1.0, "100": 0.9}
+"""Share of the rate of units of so many messages."""
 
 
 def statement(bench: Bench) -> list[Result]:
@@ -40,6 +43,30 @@ def statement(bench: Bench) -> list[Result]:
             cpu = statistics.median(run.client_cpu / run.messages for run in runs[name]) * 1e6
             results.append(Result(f"{title}: client CPU of {name}", cpu, most, " µs", at_most=True))
     return results
+
+
+def auto(bench: Bench) -> list[Result]:
+    """(a7) Units that grow with what waits, against those of one message and of a hundred."""
+    messages = bench.messages(20_000)
+    sizes: dict[str, int | Literal["auto"]] = {"1": 1, "auto": "auto", "100": 100}
+    sides = [
+        side(
+            bench.dsn,
+            name,
+            messages,
+            _asynchronous,
+            settings=rowbus.EndpointSettings(concurrency=1, batch_size=size),
+            fill=_fill,
+        )
+        for name, size in sizes.items()
+    ]
+    runs = bench.meter.alternate(sides, bench.rounds)
+    title = "(a7) batch_size auto, one statement in the handler"
+    show(title, runs)
+    return [
+        Result(f"{title}: against {size}", ratio(runs["auto"], runs[size]), least)
+        for size, least in LEAST_OF_AUTO.items()
+    ]
 
 
 def _fill(dsn: str, messages: int) -> None:
