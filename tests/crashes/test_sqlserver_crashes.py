@@ -107,7 +107,7 @@ async def test_when_workers_are_killed_nothing_is_lost_and_nothing_doubled(
     backend: Backend, backend_place: Place, standins: Standins, tmp_path: Path
 ) -> None:
     assert isinstance(backend, SqlServer)
-    standin = None if backend_place.server is None else standins.on(backend_place.server)._database
+    standin = None if backend_place.server is None else standins.on(backend_place.server).database
     programs = Programs(tmp_path, backend.dsn)
     run, chance = Run(backend, programs, standin), random.Random(today())
     try:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from rowbus.errors import HandlingInterruptedError
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.running.in_hand import RowInHand
-from rowbus.transport.queues.table import Place, queue_table
+from rowbus.transport.queues.table import Place as Position
+from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.interrupted_messages import InterruptedMessages, count_death
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.transport import eventually
+from tests.fixtures.backends import POSTGRESQL, Place, Standins
+from tests.fixtures.database import Servers
 
 HOW = "was killed by SIGKILL"
 
@@ -47,6 +53,58 @@ async def test_a_message_that_is_put_back_keeps_all_but_its_place_and_counts(bac
     assert after.headers == {**before.headers, **added}
 
 
+PAUSE = """
+    create or replace function {schema}.pause() returns trigger language plpgsql as $$
+    begin
+        perform pg_advisory_xact_lock(42);
+        return null;
+    end $$;
+    create trigger pause after insert on {schema}.{table} for each statement execute function {schema}.pause()
+"""
+
+
+async def test_what_its_holder_lets_go_of_while_it_is_put_back_stays(
+    backend: Backend, backend_place: Place, backend_dsn: str, servers: Servers, standins: Standins
+) -> None:
+    """The insert passes over a row in hand; whoever has it lets go before what was put back is deleted."""
+    server = backend_place.server
+    if server is None:
+        pytest.skip("the trigger is PostgreSQL's")
+    dsn = backend_dsn if backend_place.backend == POSTGRESQL else standins.on(server).database
+    first, _ = await two(backend)
+    address = backend.queue("Sales")
+    names = {"schema": sql.Identifier(address.schema), "table": sql.Identifier(address.table)}
+    session = await backend.database.connect()
+    place = await session.run(queue_table(address).locate(first))
+    assert place is not None
+
+    async def put_back() -> int:
+        async with session.transaction():
+            return await session.run(
+                queue_table(address).requeue(first, place._replace(headers="{}"), notify=False)
+            )
+
+    with psycopg.connect(dsn, autocommit=True) as looking, psycopg.connect(dsn) as holder:
+        looking.execute(sql.SQL(PAUSE).format(**names))
+        looking.execute("select pg_advisory_lock(42)")
+        holder.execute(sql.SQL("select from {schema}.{table} for update").format(**names))
+        putting = asyncio.create_task(put_back())
+        await eventually(lambda: _somebody_waits(looking))
+        holder.rollback()
+        looking.execute("select pg_advisory_unlock(42)")
+        counted = await putting
+        looking.execute(sql.SQL("drop function {schema}.pause cascade").format(**names))
+    await session.close()
+
+    assert counted == 0
+    assert next(row.id for row in await backend.rows("Sales")) == first
+
+
+def _somebody_waits(looking: psycopg.Connection) -> bool:
+    waiting = "select from pg_locks where locktype = 'advisory' and objid = 42 and not granted"
+    return looking.execute(waiting).rowcount > 0
+
+
 async def test_who_knows_an_old_place_puts_nothing_back(backend: Backend) -> None:
     first, _ = await two(backend)
     table = queue_table(backend.queue("Sales"))
@@ -57,7 +115,7 @@ async def test_who_knows_an_old_place_puts_nothing_back(backend: Backend) -> Non
     counts = []
     for _ in range(2):
         async with session.transaction():
-            counts.append(await session.run(table.requeue(first, Place("{}", place.seq), notify=False)))
+            counts.append(await session.run(table.requeue(first, Position("{}", place.seq), notify=False)))
     await session.close()
 
     assert counts == [1, 0]

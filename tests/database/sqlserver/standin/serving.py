@@ -33,7 +33,7 @@ class Standin:
     def __init__(self, database: str, flavour: str) -> None:
         """Prepare an empty database."""
         driver.prepare_database(database)
-        self._database = database
+        self.database = database
         self._flavour = Flavour(flavour)
         self.complaints = list[str]()
         self.catalog = str(conninfo_to_dict(database)["dbname"])
@@ -51,6 +51,6 @@ class Standin:
                     4060, f'Cannot open database "{source.catalog}" requested by the login. The login failed.'
                 )
             )
-        made = driver.connect(self._database, autocommit=True, flavour=self._flavour)
+        made = driver.connect(self.database, autocommit=True, flavour=self._flavour)
         is_sessions = threading.current_thread().name == NAME
         return WatchedConnection(made, self.complaints.append) if is_sessions else made

@@ -16,8 +16,9 @@ select
 from [$(catalog)].[$(schema)].[$(queue)] as message with (updlock, readpast, rowlock)
 where message.RowVersion = @position and message.Id = @row_id;
 
+declare @found int = @@rowcount;
 delete from [$(catalog)].[$(schema)].[$(queue)] with (readpast, rowlock)
-where RowVersion = @position and Id = @row_id;
+where RowVersion = @position and Id = @row_id and @found = 1;
 select @@rowcount as requeued;
 
 if @nocount = 0 set nocount off;
