@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 
 import pytest
@@ -66,3 +67,26 @@ def test_a_role_is_granted_what_the_lanes_need(rowbus: CommandLine, ask: Ask) ->
 
     assert (refused.returncode, sent.returncode) == (1, 0), sent.stderr
     assert ask('select (select count(*) from "Sales#0") + (select count(*) from "Sales#1")') == [(1,)]
+
+
+def test_an_endpoint_with_lanes_is_one_thing_that_opens(rowbus: CommandLine) -> None:
+    write(rowbus, 2)
+    rowbus("schema", "install", "shop:sales")
+    rowbus("queue", "create", "C#", "A#1")
+    for number in range(4):
+        rowbus("queue", "send", "Sales", "{}", "--type", "Shop.A", "--header", f"Rowbus.Key={number}")
+
+    listed, opened = rowbus("queue", "list").stdout, rowbus("queue", "list", "--lanes").stdout
+    as_json = {one["table"]: one for one in json.loads(rowbus("queue", "list", "--json").stdout)}
+    measured = rowbus("metrics").stdout.splitlines()
+
+    assert '"public"."Sales" and 2 lanes      4 ' in listed
+    assert "Sales#0" not in listed
+    assert "A#1" in listed
+    assert "C#" in listed
+    assert "Sales#0" in opened
+    assert as_json["Sales#1"]["lane_of"] == '"public"."Sales"'
+    assert as_json["Sales"]["lane_of"] is as_json["A#1"]["lane_of"] is None
+    assert as_json["Sales#0"]["depth"] + as_json["Sales#1"]["depth"] == 4
+    labels = r'queue="\"public\".\"Sales#1\"",kind="queue",endpoint="\"public\".\"Sales\"",lane="1"'
+    assert f"rowbus_queue_depth{{{labels}}} {as_json['Sales#1']['depth']}" in measured

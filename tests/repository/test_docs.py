@@ -198,10 +198,10 @@ def test_every_file_named_exists(page: Path) -> None:
 @each_page
 def test_every_make_target_named_exists(page: Path) -> None:
     targets = set(
-        re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+        re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
     )
     typed = [*inline(page), *(line for line in command_lines(page))]
-    named = {match[1] for code in typed if (match := re.match(r"make (?:[A-Z]+=\S+ )*([a-z-]+)", code))}
+    named = {match[1] for code in typed if (match := re.match(r"make (?:[A-Z]+=\S+ )*([a-z0-9-]+)", code))}
 
     assert named <= targets
 

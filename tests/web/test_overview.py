@@ -17,7 +17,7 @@ import rowbus
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.diagnosis import Finding, Level
 from rowbus.transport.queues.shape import QueueShape
-from rowbus.web.overview import Endpoint, endpoints, page_of, queues_wanted, to_do
+from rowbus.web.overview import Endpoint, endpoints, page_of, queues_wanted, to_do, with_lanes
 from rowbus.web.sampling.snapshot import QueueFigures, Snapshot
 from rowbus.web.settings import WebSettings
 from rowbus.web.site import Site
@@ -136,6 +136,26 @@ async def test_a_filter_stays_on_the_next_page(database: str, ask: Ask) -> None:
 
     assert first.count('href="/?q=Sales&amp;page=2"') == 1
     assert "1 to 50 of 60" in first
+
+
+def test_an_endpoints_lanes_are_counted_with_it_and_open_below_it() -> None:
+    def figures(name: str, depth: int, **more: object) -> QueueFigures:
+        shape = QueueShape(QueueAddress("public", name), (), (), None)
+        return QueueFigures(shape, depth, in_hand=1, **more)  # type: ignore[arg-type]  # each by its name
+
+    early, late = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC)
+    queues = [
+        figures("Other#1", 9),
+        figures("Sales", 1, oldest_sent=late, rate_in=1.0),
+        figures("Sales#0", 2, oldest_sent=early),
+        figures("Sales#1", 4, is_exact=False, rate_in=2.0),
+    ]
+
+    other, sales = with_lanes(queues)
+
+    assert other is queues[0]
+    assert (sales.depth, sales.is_exact, sales.in_hand, sales.rate_in) == (7, False, 3, 3.0)
+    assert (sales.oldest_sent, sales.lanes) == (early, tuple(queues[2:]))
 
 
 def test_only_findings_that_are_not_in_order_are_to_do() -> None:

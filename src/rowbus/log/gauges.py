@@ -21,6 +21,7 @@ from rowbus.log.spark_drivers import SparkDrivers
 from rowbus.log.ticker import ticks
 from rowbus.running.telemetry.series import Gauge
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.lanes.rule import lane_name, own_queues
 from rowbus.transport.queues.catalog.finding import find_queues, find_storages, sort_out
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.telemetry")
 
 _QUEUE = ("queue",)
-_TRAFFIC = ("queue", "kind")
+_TRAFFIC = ("queue", "kind", "endpoint", "lane")
+"""Of an endpoint with lanes: its own queue, and the name of the lane, which that itself has not."""
 _KINDS = {Kind.QUEUE: "queue", Kind.ERROR: "error", Kind.AUDIT: "audit"}
 _TABLE = ("table",)
 _LOG = ("log",)
@@ -93,9 +95,15 @@ class QueueGauges(_Families):
             _QUEUE,
         )
 
-    def stands(self, address: QueueAddress, found: Traffic, *, acknowledgements: int) -> None:
-        """Take how a queue stands; acknowledgements for ServiceControl are no failures."""
-        name = (str(address), _KINDS[found.kind])
+    def stands(
+        self, address: QueueAddress, found: Traffic, *, acknowledgements: int, own: QueueAddress | None
+    ) -> None:
+        """Take how a queue stands; acknowledgements for ServiceControl are no failures.
+
+        `own` is the endpoint's own queue, where it has lanes.
+        """
+        lane = ("", "") if own is None else (str(own), lane_name(address, own))
+        name = (str(address), _KINDS[found.kind], *lane)
         self.depth.set(found.depth, name)
         _set(self.in_hand, found.in_hand, name)
         _set(self.receivers, found.receivers, name)
@@ -203,10 +211,11 @@ MOST: Final = 10_000  # messages of a queue that are counted
 
 
 class _Beside(NamedTuple):
-    """What is known of queues from beside: how many receive, and how many rows the server estimates."""
+    """What is known of queues from beside: how many receive, how many rows the server estimates, and whose lanes."""
 
     receivers: dict[QueueAddress, int]
     rows: dict[QueueAddress, int]
+    own_queues: Mapping[QueueAddress, QueueAddress]
 
 
 class DatabaseGauges:
@@ -237,6 +246,7 @@ class DatabaseGauges:
         beside = _Beside(
             count_receivers(session, self._catalog, readable),
             {storage.address: storage.live_rows for storage in storages},
+            own_queues([shape.address for shape in shapes]),
         )
         self._tell_unreadable(gauges, [shape for shape in shapes if not (shape.readable or shape.left_out)])
         self._measure_transactions(session, gauges)
@@ -286,7 +296,8 @@ class DatabaseGauges:
         except NotLookedAtError as error:
             left_out[address] = error.reason
         else:
-            gauges.stands(address, found, acknowledgements=left)
+            own = beside.own_queues.get(address)
+            gauges.stands(address, found, acknowledgements=left, own=own)
 
     def _delayed(self, session: Session, left_out: dict[QueueAddress, str]) -> list[Family]:
         gauges = DelayedGauges()

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rowbus.transport.lanes.rule import own_queues
 from rowbus.transport.queues.diagnosis import SEQUENCE_WARNING, Finding, Level
 from rowbus.transport.queues.traffic import NOBODY, Kind
 from rowbus.web.charts import overview_charts, span_of, sparks
@@ -69,6 +71,36 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
+def with_lanes(queues: Sequence[QueueFigures]) -> list[QueueFigures]:
+    """Return the queues that are no lanes; each with its lanes, and what they have counted with it."""
+    own = own_queues([queue.address for queue in queues])
+    lanes: dict[QueueAddress, list[QueueFigures]] = defaultdict(list)
+    for queue in queues:
+        if own.get(queue.address, queue.address) != queue.address:
+            lanes[own[queue.address]].append(queue)
+    return [
+        _together(queue, lanes[queue.address])
+        for queue in queues
+        if own.get(queue.address, queue.address) == queue.address
+    ]
+
+
+def _together(queue: QueueFigures, lanes: list[QueueFigures]) -> QueueFigures:
+    if not lanes:
+        return queue
+    every = (queue, *lanes)
+    return replace(
+        queue,
+        depth=sum(one.depth or 0 for one in every),
+        is_exact=all(one.is_exact for one in every),
+        in_hand=sum(one.in_hand or 0 for one in every),
+        oldest_sent=min((one.oldest_sent for one in every if one.oldest_sent is not None), default=None),
+        rate_in=_sum(one.rate_in for one in every),
+        rate_out=_sum(one.rate_out for one in every),
+        lanes=tuple(lanes),
+    )
+
+
 ORDERS: Final[dict[str, Callable[[QueueFigures], tuple[float | str, ...]]]] = {
     "name": lambda queue: (queue.address.schema, queue.address.table),
     "depth": lambda queue: (-(queue.depth or 0),),
@@ -120,7 +152,7 @@ def endpoints(snapshot: Snapshot) -> list[Endpoint]:
     by_queue: dict[QueueAddress, list[Receivers]] = defaultdict(list)
     for one in snapshot.receivers:
         by_queue[one.queue].append(one)
-    known = [queue for queue in snapshot.queues if queue.address in by_queue]
+    known = [queue for queue in with_lanes(snapshot.queues) if queue.address in by_queue]
     return [_endpoint(queue, by_queue[queue.address]) for queue in sorted(known, key=ORDERS["name"])]
 
 
@@ -156,8 +188,8 @@ class GoneEndpoint(NamedTuple):
 
 def missed(snapshot: Snapshot) -> list[GoneEndpoint]:
     """Return the endpoints that have gone, by the queue's name."""
-    found = [(snapshot.queue(gone.queue), gone) for gone in snapshot.gone]
-    known = [GoneEndpoint(queue, gone) for queue, gone in found if queue is not None]
+    queues = {queue.address: queue for queue in with_lanes(snapshot.queues)}
+    known = [GoneEndpoint(queues[gone.queue], gone) for gone in snapshot.gone if gone.queue in queues]
     return sorted(known, key=lambda one: ORDERS["name"](one.queue))
 
 
@@ -225,7 +257,7 @@ async def _show(visit: Visit) -> Response:
     snapshot = visit.snapshot
     found = to_do(snapshot)
     wanted = queues_wanted(
-        snapshot.queues,
+        with_lanes(snapshot.queues),
         text=visit.query.get("q", ""),
         order=visit.query.get("sort", ""),
         troubled={finding.subject for finding in found},

@@ -6,19 +6,22 @@ hide the others; what cannot be decoded is shown all the same, as raw text or he
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import QueueNotFoundError
 from rowbus.messages.message import read_body, read_headers, time_sent
+from rowbus.transport.lanes.rule import own_queues
 from rowbus.transport.queues.catalog.finding import find_queues
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
 from rowbus.transport.queues.catalog.ownership import not_looked_at
 from rowbus.transport.queues.diagnosis import SEQUENCE_WARNING, duration
 
 if TYPE_CHECKING:
-    from datetime import timedelta
+    from collections.abc import Sequence
 
     from rowbus.database.sessions import Session
+    from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import PeekedMessage
     from rowbus.transport.queues.catalog.table import Catalog
     from rowbus.transport.queues.shape import QueueShape
@@ -34,6 +37,10 @@ class Listed(NamedTuple):
     shape: QueueShape
     state: QueueState | None
     left_out: str = ""
+    own: QueueAddress | None = None
+    """The endpoint's own queue, of a lane; of any other, itself."""
+    lanes: int = 0
+    """Lanes that are counted with it."""
 
     @property
     def oldest(self) -> timedelta | None:
@@ -51,7 +58,36 @@ def find(session: Session, catalog: Catalog, schema: str | None) -> list[Listed]
         for shape in find_queues(session, catalog)
         if shape.is_queue and schema in {None, shape.address.schema}
     ]
-    return [_listed(session, catalog, shape) for shape in shapes]
+    own = own_queues([shape.address for shape in shapes])
+    return [
+        _listed(session, catalog, shape)._replace(own=own.get(shape.address, shape.address))
+        for shape in shapes
+    ]
+
+
+def with_lanes(queues: Sequence[Listed]) -> list[Listed]:
+    """Return the queues that are no lanes; each counts what its lanes have."""
+    together: dict[object, list[Listed]] = {}
+    for queue in queues:
+        together.setdefault(queue.own, []).append(queue)
+    return [_together(queue, together[queue.own]) for queue in queues if queue.own == queue.shape.address]
+
+
+def _together(queue: Listed, every: list[Listed]) -> Listed:
+    states = [one.state for one in every if one.state is not None]
+    if len(every) == 1 or not states:
+        return queue
+    oldest = max((one for one in every if one.oldest is not None), key=_age, default=queue)
+    state = states[0]._replace(
+        depth=min(sum(one.depth for one in states), MOST),
+        in_hand=sum(one.in_hand or 0 for one in states),
+        oldest_headers=None if oldest.state is None else oldest.state.oldest_headers,
+    )
+    return queue._replace(state=state, lanes=len(every) - 1)
+
+
+def _age(queue: Listed) -> timedelta:
+    return queue.oldest or timedelta()
 
 
 def _listed(session: Session, catalog: Catalog, shape: QueueShape) -> Listed:
@@ -79,9 +115,10 @@ def as_row(queue: Listed) -> tuple[str, ...]:
     state, sequence = queue.state, queue.shape.sequence
     counts = (_unread(queue), "") if state is None else (bounded(state.depth), _in_hand(state))
     age = "" if queue.oldest is None else duration(queue.oldest)
+    name = str(queue.shape.address) + (f" and {queue.lanes} lanes" if queue.lanes else "")
     if sequence is None or sequence.position is None:
-        return str(queue.shape.address), *counts, age, "", ""
-    return str(queue.shape.address), *counts, age, str(sequence.position), f"{sequence.used:.0%}"
+        return name, *counts, age, "", ""
+    return name, *counts, age, str(sequence.position), f"{sequence.used:.0%}"
 
 
 def _unread(queue: Listed) -> str:
@@ -95,6 +132,7 @@ def as_json(queue: Listed) -> dict[str, object]:
         "queue": str(queue.shape.address),
         "schema": queue.shape.address.schema,
         "table": queue.shape.address.table,
+        "lane_of": None if queue.own == queue.shape.address else str(queue.own),
         "depth": None if state is None else min(state.depth, MOST - 1),
         "depth_is_exact": state is not None and state.depth < MOST,
         "not_looked_at": queue.left_out or None,

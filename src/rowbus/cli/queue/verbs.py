@@ -112,21 +112,23 @@ def list_(
     schema: Annotated[
         str | None, typer.Option("--schema", metavar="NAME", help="Only the queues of this schema.")
     ] = None,
+    lanes: Annotated[bool, typer.Option("--lanes", help="Each lane of an endpoint, too.")] = False,
     as_json_: Json = False,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
     """List queues with their depth and the age of their oldest message.
 
-    The sequence of a queue ends at 2,147,483,647: from 75% on there is a warning. Messages are counted up to 100,000.
-    `in hand` are those of them that are being processed. Exit code 1: there is no queue.
+    An endpoint's lanes count with its own queue, unless they are asked for; in JSON each is there. The sequence of a
+    queue ends at 2,147,483,647: from 75% on there is a warning. Messages are counted up to 100,000. `in hand` are those
+    of them that are being processed. Exit code 1: there is no queue.
     """
     with inspecting(open_database(database)) as session:
         queues = listing.find(session, catalog_of(addresses_in(database, schema)), schema)
     if as_json_:
         show_json([listing.as_json(queue) for queue in queues])
     elif queues:
-        show_table(listing.COLUMNS, map(listing.as_row, queues))
+        show_table(listing.COLUMNS, map(listing.as_row, queues if lanes else listing.with_lanes(queues)))
         for warning in filter(None, map(listing.warning, queues)):
             complain(warning)
     if not queues:

@@ -188,7 +188,11 @@ def _lines(family: Family) -> Iterator[str]:
 
 
 def _line(name: str, sample: Sample) -> str:
-    labels = ",".join(f'{label}="{_escaped(value)}"' for label, value in sample.labels)
+    labels = ",".join(
+        f'{label}="{_escaped(value)}"'
+        for label, value in sample.labels
+        if value  # to Prometheus the same as none
+    )
     return f"{name}{sample.suffix}{f'{{{labels}}}' if labels else ''} {_number(sample.value)}\n"
 
 

@@ -17,7 +17,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.messages.headers import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from rowbus.messages.address import QueueAddress
 
@@ -71,6 +71,22 @@ class Lanes:
         if self.kind is LaneKind.NAME:
             return f"the lanes {', '.join(self.names)} by priority"
         return f"{len(self.names)} lanes by {'key' if self.is_ordered else self.header}"
+
+
+def own_queues(addresses: Collection[QueueAddress]) -> dict[QueueAddress, QueueAddress]:
+    """Return of each queue that is a lane, or has lanes, the endpoint's own queue."""
+    known = set(addresses)
+    lanes: dict[QueueAddress, QueueAddress] = {}
+    for address in addresses:
+        name, mark, _ = address.table.rpartition(MARK)
+        if name and mark and (own := replace(address, table=name)) in known:
+            lanes |= {address: own, own: own}
+    return lanes
+
+
+def lane_name(address: QueueAddress, own: QueueAddress) -> str:
+    """Return what a lane is called beside the endpoint's own queue; that itself has no name."""
+    return "" if address == own else address.table.removeprefix(f"{own.table}{MARK}")
 
 
 def read_lanes(kind: str, header: str, lanes: str) -> Lanes:

@@ -40,6 +40,8 @@ class QueueFigures:
     counted: Counters | None = None
     may_change: bool = False
     left_out: str = ""
+    lanes: tuple[QueueFigures, ...] = ()
+    """Those of the endpoint's lanes, which are counted with it."""
 
     @property
     def address(self) -> QueueAddress:
