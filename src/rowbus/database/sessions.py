@@ -241,6 +241,13 @@ class ReceiveSession(AsyncSession, Protocol):
         """Close the connection that was abandoned; called in the thread that used it, at its end."""
         raise NotImplementedError
 
+    async def give_up(self) -> None:
+        """Abandon the connection, and close it when what still runs on it, on the loop, has failed.
+
+        Waits for some seconds at most, and raises nothing.
+        """
+        raise NotImplementedError
+
     def admit(self, scope: Scope) -> None:
         """Let the code of one call use the handler's connection, and that of earlier ones no more."""
         raise NotImplementedError

@@ -29,6 +29,7 @@ from rowbus.running.scope import Scope, current_scope, out_of_scope
 from rowbus.running.service import Service
 from rowbus.running.time_limit import urgency
 from rowbus.running.waiting import finish, pause
+from rowbus.transport.long_work.ends import Ends
 from rowbus.transport.long_work.table import Work, long_work_table
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery, make_calls
@@ -63,7 +64,7 @@ class InHand:
 
     def __init__(self, work: Work) -> None:
         self.work = work
-        self.is_lost = self.is_finished = self.is_judged = False
+        self.is_lost = self.is_finished = self.is_judged = self.is_ending = False
         self.cancels = 0
         self.cancelling: Cancelling | None = None
         self.task: asyncio.Task[None] | None = None
@@ -103,6 +104,7 @@ class LongWork(Service):
         self._is_draining = self._is_cut_off = False
         self._idle: list[ReceiveSession] = []
         self._free = asyncio.Semaphore(SESSIONS)
+        self._ends = Ends(lambda done: self._pool_run(self._table.finish(done)))
         self._loop = asyncio.get_running_loop()
         self._renewal = 0.0  # when it is time for it
         self._handle: OnMessage
@@ -126,7 +128,7 @@ class LongWork(Service):
     async def _move(self, delivery: Delivery) -> None:
         queue, headers = delivery.receive_address.canonical, encode_copied_headers(delivery.headers)
         await delivery.run(self._table.put(Work(str(uuid.uuid4()), queue, headers, delivery.body, 0, 0)))
-        delivery.call_afterwards(partial(self._loop.call_soon_threadsafe, self._woken.set))
+        delivery.tell_afterwards(self._woken.set)
 
     # --- what this process holds
 
@@ -161,6 +163,7 @@ class LongWork(Service):
         finally:
             self._is_cut_off = True
             await finish(tasks, 0) if tasks else None
+            await self._ends.settle()
             self._woken.set()
             await super().stop(0 if timeout is not None else None)
 
@@ -175,8 +178,10 @@ class LongWork(Service):
         hand.task = out_of_scope(begin)
 
     def _note(self, held: Sequence[InHand], still: dict[str, Cancelling | None]) -> None:
-        """Cancel what another process has taken, and what somebody cancels."""
+        """Cancel what another process has taken, and what somebody cancels; but not what is about to end."""
         for hand in held:
+            if hand.is_ending:
+                continue
             hand.is_lost = hand.is_lost or (hand.work.id not in still and not hand.is_finished)
             hand.cancelling = hand.cancelling or still.get(hand.work.id)
             is_to_end = hand.is_lost or (hand.cancelling is not None and not hand.is_judged)
@@ -272,8 +277,14 @@ class LongWork(Service):
     async def _end(
         self, hand: InHand, leaving: Sequence[Leaving], also: Sequence[Statement[object]] = ()
     ) -> None:
-        async with self._holding(hand) as session:
-            await self._commit(hand, session, leaving, also, is_end=True)
+        hand.is_ending = True
+        try:
+            if leaving or also or not await self._ends.end(self._held(hand)):
+                async with self._holding(hand) as session:
+                    await self._commit(hand, session, leaving, also, is_end=True)
+            hand.is_finished = True
+        finally:
+            hand.is_ending = False
 
     async def _commit(
         self,
@@ -291,13 +302,18 @@ class LongWork(Service):
         await session.commit([*self._dispatcher.statements(leaving), *also, last])
         hand.is_finished = hand.is_finished or is_end
 
-    @asynccontextmanager
-    async def _holding(self, hand: InHand) -> AsyncGenerator[ReceiveSession]:
-        """Begin a transaction that holds the message's row; roll it back unless it was committed."""
+    def _held(self, hand: InHand) -> Work:
+        """Return the work in hand; raises for what is cancelled, or no longer this process's."""
         if hand.cancelling is not None and not hand.is_judged:
             raise hand.cancelling.error()
         if hand.is_lost or hand.is_finished:
             raise _lost(hand)
+        return hand.work
+
+    @asynccontextmanager
+    async def _holding(self, hand: InHand) -> AsyncGenerator[ReceiveSession]:
+        """Begin a transaction that holds the message's row; roll it back unless it was committed."""
+        self._held(hand)
         async with self._free:
             session = self._idle.pop() if self._idle else await self._database.connect_receiver()
             try:

@@ -102,8 +102,7 @@ async def given_up(session: ReceiveSession) -> bool:
     if not session.is_occupied:
         return False
     await onto_loop()
-    await session.abandon()
-    session.discard()
+    await session.give_up()
     return True
 
 

@@ -286,7 +286,12 @@ class AsyncSession:
         return self.connection.closed
 
     async def close(self) -> None:
-        """Close the connection after its running statement has failed; harmless when it is closed or broken.
+        """Close the connection after its running statement has failed; harmless when it is closed or broken."""
+        await self._have_running_fail()
+        await self.connection.close()
+
+    async def _have_running_fail(self) -> None:
+        """End the connection's traffic, if something runs on it, and wait until that has failed.
 
         Closing frees memory of libpq's that a running statement still reads. A stream that was left half read holds the
         driver's lock without running: it delays the close by a second at most.
@@ -297,7 +302,6 @@ class AsyncSession:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_TIME_TO_FAIL), lock:
                     pass
-        await self.connection.close()
 
 
 def raise_first_failure(

@@ -189,7 +189,9 @@ class ReceiveSession(AsyncSession):
         """
         self._is_abandoned = True
         try:
-            with suppress(psycopg.Error, OSError):
+            with suppress(
+                Exception
+            ):  # the driver may have the loop watch a socket that is closed already: ValueError
                 await self.connection.cancel_safe(timeout=PATIENCE_WITH_CANCEL)
         finally:
             with suppress(psycopg.Error, OSError):
@@ -198,6 +200,15 @@ class ReceiveSession(AsyncSession):
     def discard(self) -> None:
         """Close the connection that was abandoned; called in the thread that used it, at its end."""
         self.connection.pgconn.finish()
+
+    async def give_up(self) -> None:
+        """Abandon the connection, and close it when a statement that still runs on it has failed.
+
+        The server may take its time to cancel that, or not do it at all.
+        """
+        await self.abandon()
+        await self._have_running_fail()
+        self.discard()  # not `close`, which a handler in its call may not
 
     def admit(self, scope: Scope) -> None:
         """Let the code of one call use the handler's connection, and that of earlier ones no more.

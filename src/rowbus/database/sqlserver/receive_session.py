@@ -305,6 +305,10 @@ class ReceiveSession(AsyncSession):
     def discard(self) -> None:
         """Do nothing: the session's own thread closes the connection."""
 
+    async def give_up(self) -> None:
+        """Abandon the connection: the session's own thread closes it, after what runs there."""
+        await self.abandon()
+
     async def renew(self) -> None:
         """Do nothing: a session in which a handler changed settings `is_stained`."""
 

@@ -34,6 +34,7 @@ class LongWorkTable(table.LongWorkTable, RecordTable):
         self._hold = self._load("hold", "Failed to hold work in", prepare=True)
         self._endpoint = address.table.removesuffix(f".{table.RUNNING}")
         self._remove = self._load("remove", "Failed to end work in", prepare=True)
+        self._finish = self._load("finish", "Failed to end work in", prepare=True)
 
     def put(self, work: Work) -> Statement[None]:
         """Put a message here; see the base."""
@@ -63,6 +64,10 @@ class LongWorkTable(table.LongWorkTable, RecordTable):
     def remove(self, work: Work) -> Statement[None]:
         """Delete a row; see the base."""
         return Statement(self._remove, {"id": work.id}, no_rows)
+
+    def finish(self, work: Sequence[Work]) -> Statement[set[str]]:
+        """Delete rows that are held; see the base."""
+        return Statement(self._finish, _keys(work), _ids)
 
     def progress(self, work: Work, fraction: float, note: str) -> Statement[bool]:
         """Note how far work is; see the base."""
@@ -99,6 +104,10 @@ def _keys(work: Sequence[Work]) -> Mapping[str, object]:
 
 def _taken(rows: Rows, _count: int) -> list[Work]:
     return [Work(str(row[0]), *row[1:7]) for row in sorted(rows, key=itemgetter(7))]
+
+
+def _ids(rows: Rows, _count: int) -> set[str]:
+    return {str(key) for (key,) in rows}
 
 
 def _renewed(rows: Rows, _count: int) -> dict[str, Cancelling | None]:

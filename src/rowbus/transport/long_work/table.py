@@ -135,6 +135,13 @@ class LongWorkTable(RecordStatements):
         """Delete the row of work that is done."""
         raise NotImplementedError
 
+    def finish(self, work: Sequence[Work]) -> Statement[set[str]]:
+        """Delete the rows of work that is done; return the ids of those that were still held, and that are deleted.
+
+        Waits for no lock: a row that is locked stays.
+        """
+        raise NotImplementedError
+
     def progress(self, work: Work, fraction: float, note: str) -> Statement[bool]:
         """Note how far work is; say whether the row is still this process's."""
         raise NotImplementedError

@@ -76,9 +76,10 @@ def check_call(call: object) -> None:
 
 
 async def make_calls(calls: Sequence[Callable[[], object]]) -> None:
-    """Make calls one after the other in a thread, and wait for their end."""
-    if calls:
-        await run_in_thread(_make, calls)
+    """Make calls one after the other, those of handlers in a thread, and wait for their end."""
+    _make([call for call in calls if not isinstance(call, CallAfterCommit)])
+    if given := [call for call in calls if isinstance(call, CallAfterCommit)]:
+        await run_in_thread(_make, given)
 
 
 def _make(calls: Sequence[Callable[[], object]]) -> None:
@@ -185,6 +186,10 @@ class Delivery(Attempt):
         check_call(call)
         message_id = self.headers.get(Header.MESSAGE_ID) or self.id
         self.afterwards = (*self.afterwards, CallAfterCommit(call, message_id))
+
+    def tell_afterwards(self, tell: Callable[[], object]) -> None:
+        """Have a call of ours made on the loop, which it does not hold up, once the transaction is committed."""
+        self.afterwards = (*self.afterwards, tell)
 
     async def require(self, destination: QueueAddress) -> None:
         """Look at a destination that the sender named, before something is sent there of which we say what it is.
