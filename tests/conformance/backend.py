@@ -67,7 +67,7 @@ class Backend(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What docs/conformance.md calls it."""
+        """What tests/conformance/behaviours.md calls it."""
 
     @property
     def database(self) -> Database:

@@ -1,4 +1,4 @@
-"""Core's acceptance tests that both SQL transports run (docs/conformance.md), as far as their features are built."""
+"""Core's acceptance tests that both SQL transports run (`behaviours.md`), as far as their features are built."""
 
 from __future__ import annotations
 

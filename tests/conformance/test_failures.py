@@ -1,4 +1,4 @@
-"""Failures, as docs/conformance.md lists them: what the error policy is told, and what becomes of the message."""
+"""Failures, as `behaviours.md` lists them: what the error policy is told, and what becomes of the message."""
 
 from __future__ import annotations
 

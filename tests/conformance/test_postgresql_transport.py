@@ -1,4 +1,4 @@
-"""The PostgreSQL transport's own tests (docs/conformance.md), as far as they do not need delays or publishing."""
+"""The PostgreSQL transport's own tests (`behaviours.md`), as far as they do not need delays or publishing."""
 
 from __future__ import annotations
 

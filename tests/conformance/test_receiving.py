@@ -1,4 +1,4 @@
-"""Receiving, as docs/conformance.md lists it: what a message looks like, and how many are processed at a time."""
+"""Receiving, as `behaviours.md` lists it: what a message looks like, and how many are processed at a time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Stopping: a graceful stop waits, an impatient one cancels, and neither loses anything.
 
-The list of behaviours: docs/conformance.md.
+The list of behaviours: tests/conformance/behaviours.md.
 """
 
 from __future__ import annotations

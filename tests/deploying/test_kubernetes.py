@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.deploying.places import DEPLOY, is_shown
+from tests.deploying.places import DEPLOY
 from tests.deploying.test_container import last
 
 yaml = pytest.importorskip("yaml")
@@ -19,10 +19,6 @@ def manifests() -> dict[str, Any]:
 
 def pod() -> Any:  # noqa: ANN401 - what YAML has
     return manifests()["Deployment"]["spec"]["template"]["spec"]
-
-
-def test_the_page_shows_the_file() -> None:
-    assert is_shown("kubernetes.yaml", "run-as-a-service.md")
 
 
 def test_a_pod_may_take_longer_than_its_handlers_have() -> None:

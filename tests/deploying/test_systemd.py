@@ -26,9 +26,8 @@ def unit(name: str) -> configparser.ConfigParser:
     return parsed
 
 
-@every("name", UNITS)
-def test_the_page_shows_the_unit(name: str) -> None:
-    assert is_shown(name, "run-as-a-service.md")
+def test_the_page_shows_the_unit_of_an_endpoint() -> None:
+    assert is_shown("shop-sales.service", "run-as-a-service.md")
 
 
 @every("name", UNITS)

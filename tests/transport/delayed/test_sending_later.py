@@ -246,7 +246,7 @@ async def test_a_reply_can_be_delayed(endpoints: Endpoints, delayed: Delayed) ->
 
 @in_all_modes
 async def test_deferring_the_message_in_hand_does_not_defer_what_it_carries(endpoints: Endpoints) -> None:
-    """Core's acceptance tests (docs/conformance.md): a delayed outer send does not delay the inner one."""
+    """Core's acceptance tests (tests/conformance/behaviours.md): a delayed outer send does not delay the inner one."""
     sales, arrived = endpoints.make("Sales"), asyncio.Event()
 
     @sales.handler
