@@ -69,6 +69,6 @@ def current(documents: Sequence[PublishedDocument]) -> list[PublishedDocument]:
 
 def _read(documents: Iterable[PublishedDocument]) -> Iterator[PublishedContract]:
     for endpoint, version, text, published, seen in documents:
-        with suppress(ConfigurationError, msgspec.DecodeError, UnicodeError, ValueError, TypeError):
+        with suppress(ConfigurationError, msgspec.DecodeError, ValueError, TypeError, RecursionError):
             document = msgspec.json.decode(text, type=dict[str, Any])
             yield PublishedContract(endpoint, version, from_asyncapi(document), published, seen)

@@ -22,19 +22,12 @@ from rowbus.transport.queues.table import queue_table
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, SessionPool
     from rowbus.endpoint.parts import Parts
-    from rowbus.messages.addresses import Addresses
-    from rowbus.settings import EndpointSettings
     from rowbus.transport.published_contracts.table import PublishedContractsTable
 
 logger = logging.getLogger("rowbus.endpoint")
 
 LOCK_WAIT: Final = 200  # milliseconds that a start waits for who has locked the table
 DIGITS: Final = 16  # of a version
-
-
-def publishes(settings: EndpointSettings, addresses: Addresses) -> bool:
-    """Say whether an endpoint with these settings publishes its contract in this database."""
-    return settings.publish_contract and addresses.backend == "postgresql"
 
 
 def document_of(parts: Parts) -> str:

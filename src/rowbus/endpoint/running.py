@@ -19,7 +19,7 @@ from rowbus.endpoint.lanes import OrderedLanes, SharedTurns, check_lanes
 from rowbus.endpoint.limits import make_gate
 from rowbus.endpoint.long_work import LongWork
 from rowbus.endpoint.pipeline import Pipeline
-from rowbus.endpoint.publication import ContractPublisher, publishes
+from rowbus.endpoint.publication import ContractPublisher
 from rowbus.endpoint.recovery import Recovery, observer_of_critical
 from rowbus.endpoint.sender import Sender
 from rowbus.endpoint.steps.audit import Audit
@@ -44,6 +44,7 @@ from rowbus.transport.history.teller import HandlingTimes, HistoryTeller
 from rowbus.transport.limits.table import LimitSweeper, limit_table
 from rowbus.transport.pauses.hold import Hold
 from rowbus.transport.pauses.table import PauseSubject, pauses_address
+from rowbus.transport.published_contracts.table import publishes
 from rowbus.transport.pubsub.subscribers import Subscribers
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of

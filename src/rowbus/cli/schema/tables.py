@@ -12,13 +12,12 @@ import typer
 
 from rowbus.cli.store import StorePlan, store_grants, store_plan, store_table
 from rowbus.cli.target import addresses_in, load_endpoint, load_endpoints, queue_addresses
-from rowbus.endpoint.publication import publishes
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.history.table import history_table
 from rowbus.transport.operations.discarded.table import discarded_address, discarded_table
 from rowbus.transport.operations.table import operations_table
 from rowbus.transport.pauses.table import pauses_address, pauses_table
-from rowbus.transport.published_contracts.table import contracts_address, contracts_table
+from rowbus.transport.published_contracts.table import contracts_address, contracts_table, publishes
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.owners import guard

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
+    from rowbus.settings import EndpointSettings
 
 CONTRACTS: Final = "Rowbus.Contracts"
 """The name of the table, in the schema of names that are given without one."""
@@ -78,6 +79,11 @@ class PublishedContractsTable(RecordStatements):
     def can_be_read(self) -> Statement[bool]:
         """Say whether the table is there, of a trusted owner, and this role may read it."""
         raise NotImplementedError
+
+
+def publishes(settings: EndpointSettings, addresses: Addresses) -> bool:
+    """Say whether an endpoint with these settings publishes its contract in this database."""
+    return settings.publish_contract and addresses.backend == "postgresql"
 
 
 def contracts_address(addresses: Addresses) -> QueueAddress:
