@@ -40,16 +40,24 @@ class Conflict(NamedTuple):
 
 def find_conflicts(found: Sequence[PublishedContract]) -> list[Conflict]:
     """Return what endpoints send each other, and their handlers refuse; each once."""
-    conflicts: dict[Conflict, None] = {}
     names = [one.endpoint for one in found]
-    for sender in found:
-        for handler in found:
-            if sender is handler:
-                continue
-            for use, misfits in _refused(sender.contract, handler.contract):
-                told = f"{_named(sender, names)} {_DOES[use.action]}"
-                conflicts.setdefault(Conflict(use.message, _named(handler, names), told, misfits))
-    return list(conflicts)
+    pairs = ((sender, handler) for sender in found for handler in found if sender is not handler)
+    return list(dict.fromkeys(one for pair in pairs for one in _between(*pair, names)))
+
+
+def find_conflicts_with(one: PublishedContract, others: Sequence[PublishedContract]) -> list[Conflict]:
+    """Return what one endpoint and others send each other, and their handlers refuse; each once."""
+    names = [one.endpoint, *(each.endpoint for each in others)]
+    pairs = (pair for each in others for pair in ((one, each), (each, one)))
+    return list(dict.fromkeys(found for pair in pairs for found in _between(*pair, names)))
+
+
+def _between(
+    sender: PublishedContract, handler: PublishedContract, names: Sequence[str]
+) -> Iterator[Conflict]:
+    for use, misfits in _refused(sender.contract, handler.contract):
+        told = f"{_named(sender, names)} {_DOES[use.action]}"
+        yield Conflict(use.message, _named(handler, names), told, misfits)
 
 
 def _named(one: PublishedContract, names: Sequence[str]) -> str:
