@@ -61,9 +61,9 @@ class ContractPublisher(Periodic):
             logger.warning(text, self._parts.name, exc_info=True)
             return
         try:
-            if self._parts.settings.install:
+            if not await self._publish(session) and self._parts.settings.install:
                 await _create(session, self._table)
-            await self._publish(session)
+                await self._publish(session)
         except RowbusError as error:
             logger.info("The contract of endpoint %s is not published now: %s", self._parts.name, error)
 
@@ -72,14 +72,16 @@ class ContractPublisher(Periodic):
         async with self._pool.session() as session:
             await self._publish(session)
 
-    async def _publish(self, session: AsyncSession) -> None:
+    async def _publish(self, session: AsyncSession) -> bool:
+        """Publish, if the table is there and granted; say whether it is."""
         if not self._document or not await session.run(self._table.can_be_published()):
-            return
+            return False
         version = hashlib.sha256(self._document.encode()).hexdigest()[:DIGITS]
         publish = self._table.publish(self._parts.name, version, self._document)
         patience = queue_table(self._table.address).limit_lock_wait(LOCK_WAIT)
         async with session.transaction():
             await session.run_all([*patience, publish])
+        return True
 
 
 async def _create(session: AsyncSession, table: PublishedContractsTable) -> None:
