@@ -218,6 +218,10 @@ class EndpointSettings:
     install: bool = True
     """Whether starting creates the queues that are missing. Never creates the schema. Defaults to True."""
 
+    publish_contract: bool = True
+    """Whether starting notes what the endpoint takes, sends and publishes in the table `Rowbus.Contracts`, which is
+    created with the queues, for `rowbus doctor` and who sends to it; not on SQL Server. Defaults to True."""
+
     purge_on_startup: bool = False
     """Whether starting deletes what waits in the endpoint's queues. Defaults to False."""
 
@@ -247,13 +251,7 @@ class EndpointSettings:
         self._check_mode()
         self._check_numbers()
         self._check_host()
-        self._check_long()
         check_allowed(self.allowed_destinations)
-
-    def _check_long(self) -> None:
-        for name, least in (("long_concurrency", 1), ("long_lease", timedelta(seconds=1))):
-            if getattr(self, name) < least:
-                raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least {least}.")
 
     def _check_host(self) -> None:
         if self.host_id is not None:
@@ -294,6 +292,8 @@ class EndpointSettings:
             ("batch_size", 1),
             ("max_message_size", 1),
             ("purge_expired_batch_size", 1),
+            ("long_concurrency", 1),
+            ("long_lease", timedelta(seconds=1)),
         ):
             given = getattr(self, name)
             if given != "auto" and given < least:

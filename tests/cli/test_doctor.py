@@ -232,3 +232,46 @@ def test_a_captured_table_that_was_made_anew_is_told_to_who_may_read_the_log(
     _, findings = examined(rowbus, ROWBUS_DATABASE=stranger)
     assert 'log "changes"' in findings
     assert "made anew" not in str(findings)
+
+
+CONFLICT = """
+from dataclasses import dataclass
+
+import rowbus
+
+
+@rowbus.event("Shop.OrderPlaced")
+@dataclass
+class OrderPlaced:
+    order_id: int
+    {field}
+
+
+endpoint = rowbus.Endpoint("{name}")
+
+
+@endpoint.handler("Shop.Place{name}")
+async def place(message: dict[str, object], context: rowbus.Context) -> None:
+    {does}
+"""
+BILLING = "pass\n\n\n@endpoint.handler\nasync def bill(message: OrderPlaced) -> None: ..."
+
+
+@pytest.mark.one_version
+def test_an_endpoint_that_refuses_what_another_sends_is_told_of(rowbus: CommandLine) -> None:
+    (rowbus.folder / "sales.py").write_text(
+        CONFLICT.format(name="Sales", field="", does="await context.publish(OrderPlaced(1))")
+    )
+    (rowbus.folder / "billing.py").write_text(
+        CONFLICT.format(name="Billing", field="amount: int", does=BILLING)
+    )
+    for name in ("sales", "billing"):
+        rowbus.start("run", f"{name}:endpoint").wait_for("is receiving")
+
+    code, findings = examined(rowbus)
+
+    assert code == 0
+    assert findings["Shop.OrderPlaced"]["level"] == "warn"
+    assert findings["Shop.OrderPlaced"]["text"] == (
+        "Billing handles it, and Sales publishes another: `amount` is required, and not there"
+    )

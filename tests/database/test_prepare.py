@@ -29,6 +29,7 @@ from rowbus.transport.long_work.postgresql import LongWorkTable
 from rowbus.transport.operations.discarded.postgresql import DiscardedTable
 from rowbus.transport.operations.postgresql import OperationsTable
 from rowbus.transport.pauses.postgresql import PausesTable
+from rowbus.transport.published_contracts.postgresql import PublishedContractsTable
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.recurring.postgresql import RecurringTable
@@ -66,6 +67,7 @@ OPERATIONS = QueueAddress("public", "Rowbus.Operations")
 DISCARDED = QueueAddress("public", "Rowbus.Discarded")
 PAUSES = QueueAddress("public", "Rowbus.Pauses")
 PAST = QueueAddress("public", "Rowbus.History")
+CONTRACTS = QueueAddress("public", "Rowbus.Contracts")
 IDENTIFIERS = {
     "schema": "public",
     "queue": "orders",
@@ -87,6 +89,7 @@ IDENTIFIERS = {
     "operations": OPERATIONS.table,
     "pauses": PAUSES.table,
     "past": PAST.table,
+    "contracts": CONTRACTS.table,
     "discarded": DISCARDED.table,
     "operations_began": "operations_began",
     "saga": SAGA.table,
@@ -196,6 +199,7 @@ VALUES = {
     "first": "2026-01-01 00:00:00+00",
     "last": "2026-01-01 00:00:00+00",
     "text": "Shop.PlaceOrder",
+    "document": "{}",
     "batch_size": "10",
     "bodies": r'{"\\x00","\\x7b7d"}',
     "body": r"\x7b7d",
@@ -322,6 +326,7 @@ def with_queue(session: Session) -> Session:
         *OperationsTable(OPERATIONS).create(),
         *PausesTable(PAUSES).create(),
         *PastTable(PAST).create(),
+        *PublishedContractsTable(CONTRACTS).create(),
         *DiscardedTable(DISCARDED).create(),
         *SagaTable(SAGA).create(),
         *SharedSagaTable(SHARED, "OrderSaga", Correlation("OrderId", "text")).create(),

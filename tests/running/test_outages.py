@@ -20,6 +20,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.endpoint.lanes import OrderedLanes
 from rowbus.endpoint.long_work import LongWork
+from rowbus.endpoint.publication import ContractPublisher
 from rowbus.errors import ConnectionLostError
 from rowbus.log.consumers.consumer import LogConsumer
 from rowbus.log.consumers.event_attempts import Handling
@@ -290,6 +291,7 @@ ELSEWHERE = {
     CheckService.__name__,  # these three report to the platform: without it no message stops, and nothing is critical
     Heartbeats.__name__,  # (tests/platform/test_endpoint.py)
     Metrics.__name__,
+    ContractPublisher.__name__,  # nor without a contract: tests/endpoint/test_publication.py
     HistoryTeller.__name__,  # nor does one without the history: tests/web/test_history.py
 }
 

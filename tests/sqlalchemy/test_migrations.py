@@ -20,6 +20,7 @@ from rowbus.transport.history.table import history_table
 from rowbus.transport.operations.discarded.table import discarded_address, discarded_table
 from rowbus.transport.operations.table import operations_table
 from rowbus.transport.pauses.table import pauses_address, pauses_table
+from rowbus.transport.published_contracts.table import contracts_address, contracts_table
 from tests.fixtures.every_table import with_every_table
 
 pytestmark = pytest.mark.one_version
@@ -169,6 +170,7 @@ async def test_autogenerate_proposes_nothing_for_endpoints_with_every_table(
             pauses_table(pauses_address(names)),
             discarded_table(discarded_address(names)),
             history_table(names),
+            contracts_table(contracts_address(names)),
         ):
             session.run_all(table.create())
 

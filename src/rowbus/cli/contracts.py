@@ -1,24 +1,35 @@
 """`rowbus contracts`: what endpoints take, send and publish, as a document; and what a change of it breaks.
 
-Invariant: no database is looked at; a document is written whole, or not at all.
+Invariant: no database is looked at but with --live, and then only read; a document is written whole, or not at all.
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Json, Verbose
+from rowbus.cli.options import Database, Json, Queues, Verbose
 from rowbus.cli.output import complain, say, show_json, show_text
-from rowbus.cli.target import load_endpoints, load_runnable
-from rowbus.errors import ConfigurationError
+from rowbus.cli.target import (
+    addresses_in,
+    load_endpoints,
+    load_runnable,
+    open_database,
+    queue_addresses,
+)
+from rowbus.database.backends import inspecting
+from rowbus.errors import ConfigurationError, QueueNotFoundError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rowbus.cli.target import Runnable
-    from rowbus.contracts import Contract
+    from rowbus.contracts import Break, Contract
+    from rowbus.contracts.published import PublishedContract
 
 app = typer.Typer(
     help="Write down which messages endpoints take, send and publish, and what a change breaks.",
@@ -26,13 +37,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Targets = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="MODULE[:NAME]…",
-        help="Endpoints and logs, or functions that return one; of a module: all its endpoints.",
-    ),
-]
+TARGET = typer.Argument(
+    metavar="MODULE[:NAME]…",
+    help="Endpoints and logs, or functions that return one; of a module: all its endpoints.",
+)
 
 
 Source = Annotated[
@@ -55,9 +63,12 @@ def contracts() -> None:
     """Write down which messages endpoints take, send and publish, and what a change breaks."""
 
 
+Live = Annotated[bool, typer.Option("--live", help="What endpoints published of themselves in the database.")]
+
+
 @app.command()
 def export(
-    targets: Targets,
+    targets: Annotated[list[str] | None, TARGET] = None,
     *,
     title: Annotated[
         str, typer.Option("--title", help="What the document is called. [default: the endpoints' names]")
@@ -66,21 +77,30 @@ def export(
         Path | None,
         typer.Option("--check", metavar="FILE", help="Compare with this document, and print nothing."),
     ] = None,
+    live: Live = False,
+    database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
     """Print the contract of endpoints as an AsyncAPI 3 document, in JSON.
 
     It is read from the code alone: handlers, sagas with their timeouts, routes, recurring messages, logs with their
-    consumers. Exit code 1, with --check: the document in the file is out of date.
+    consumers; with --live, from the database alone. Exit code 1, with --check: the document in the file is out of date.
     """
-    from rowbus.contracts import describe, to_asyncapi
+    from rowbus.contracts import describe, merge, to_asyncapi
 
-    document = to_asyncapi(describe(*(one for target in targets for one in _members(target)), title=title))
+    if live == bool(targets):
+        raise typer.BadParameter("say of what: MODULE[:NAME], or --live.")
+    if live:
+        contract = merge(*(one.contract for one in _published(database)), title=title)
+    else:
+        contract = describe(*(one for target in targets or () for one in _members(target)), title=title)
+    document = to_asyncapi(contract)
     if kept is None:
         show_json(document)
         return
     if not kept.is_file() or _document(kept) != document:
-        complain(f"{kept} is out of date: write it with `rowbus contracts export {' '.join(targets)}`.")
+        of = "--live" if live else " ".join(targets or ())
+        complain(f"{kept} is out of date: write it with `rowbus contracts export {of}`.")
         raise typer.Exit(1)
     say(f"{kept} is up to date.")
 
@@ -88,19 +108,32 @@ def export(
 @app.command()
 def check(
     old: Annotated[str, typer.Argument(metavar="OLD", help="A document, as export wrote it, or endpoints.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="Another, or MODULE[:NAME] as for export.")],
+    new: Annotated[
+        str | None, typer.Argument(metavar="NEW", help="Another, or MODULE[:NAME] as for export.")
+    ] = None,
     *,
+    live: Live = False,
+    queues: Queues = None,
+    last: Annotated[
+        int, typer.Option("--last", metavar="N", min=0, help="So many messages of each queue, with --live.")
+    ] = 100,
     as_json: Json = False,
+    database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
     """Say what breaks when programs of OLD and of NEW run side by side, one line for each finding.
 
-    In both directions: old messages that new handlers refuse, and new messages that old handlers refuse. Exit code 1:
-    something breaks.
+    In both directions: old messages that new handlers refuse, and new messages that old handlers refuse. With --live
+    and one of them: beside what endpoints published in the database, and with the last messages of its endpoints'
+    queues, or those of --queue. Exit code 1: something breaks.
     """
     from rowbus.contracts import compare
 
-    found = compare(_contract(old), _contract(new))
+    if live == (new is not None):
+        raise typer.BadParameter("give OLD and NEW, or one and --live.")
+    found = (
+        _live_breaks(old, queues, last, database) if new is None else compare(_contract(old), _contract(new))
+    )
     if as_json:
         show_json([one._asdict() for one in found])
     else:
@@ -158,6 +191,32 @@ def map_(
         show_json(to_asyncapi(merged))
     else:
         show_text(to_svg(merged).rstrip("\n"))
+
+
+def _published(database: str | None) -> list[PublishedContract]:
+    from rowbus.contracts.published import find_published
+
+    with inspecting(open_database(database)) as session:
+        return find_published(session, addresses_in(database, None))
+
+
+def _live_breaks(given: str, queues: Sequence[str] | None, last: int, database: str | None) -> list[Break]:
+    """Compare a contract with what endpoints published, and with messages; tell who has published nothing."""
+    from rowbus.contracts.live import compare_with_messages, compare_with_published
+    from rowbus.contracts.published import find_published
+
+    new, names = _contract(given), addresses_in(database, None)
+    with inspecting(open_database(database)) as session:
+        published = find_published(session, names)
+        found = compare_with_published(new, published)
+        for queue in queue_addresses(queues or [party.queue for party in new.parties], names):
+            with nullcontext() if queues else suppress(QueueNotFoundError):
+                found += compare_with_messages(session, new, queue, last)
+    known = {one.endpoint for one in published}
+    for party in new.parties:
+        if party.name not in known:
+            complain(f"{party.name} has published no contract in this database")
+    return found
 
 
 def _contract(given: str, name: str = "") -> Contract:

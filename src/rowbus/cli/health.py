@@ -17,6 +17,7 @@ from rowbus.cli.options import Database, Json, LogLines, Verbose
 from rowbus.cli.output import LogFormat, show_json, show_logs, show_table, show_text
 from rowbus.cli.store import examine_endpoint, found_stores
 from rowbus.cli.target import addresses_in, load_endpoint, open_database
+from rowbus.contracts.published import examine_contracts
 from rowbus.database.backends import inspecting
 from rowbus.errors import RowbusError
 from rowbus.log.examination import examine, examine_logs, examine_outbox
@@ -67,6 +68,7 @@ def doctor(
         findings += [diagnose_left_out(str(address), reason) for address, reason in left_out.items()]
         if location.has_logs:
             findings += examine_logs(session)
+        findings += examine_contracts(session, addresses)
         if endpoint is not None:
             outbox = endpoint.addresses.for_endpoint(f"{endpoint.name.replace('.', '_')}_OutboxData")
             findings += examine_outbox(session, catalog_of(addresses), endpoint.name, outbox, MOST)

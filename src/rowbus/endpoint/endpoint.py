@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Concatenate
 
+    from rowbus.contracts.describing import Collection
     from rowbus.database.sessions import Database
     from rowbus.endpoint.component import Addition, Component
     from rowbus.endpoint.sender import FindSubscribers, Sender
@@ -317,9 +318,8 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         destination_rule(settings.allowed_destinations, self.address)  # raises for what is no queue's name
         self.instance_address = self._instance_address()
         self.error_queue = address_of(settings.error_queue, addresses)
-        self.audit_queue = (
-            None if settings.audit_queue is None else address_of(settings.audit_queue, addresses)
-        )
+        audit = settings.audit_queue
+        self.audit_queue = None if audit is None else address_of(audit, addresses)
         self.subscription_table = address_of(settings.subscription_table, addresses)
 
     # --- life
@@ -407,6 +407,11 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             self.lanes,
         )
 
+    def _describe(self, found: Collection) -> None:
+        from rowbus.endpoint.description import add_endpoint  # noqa: PLC0415 - loaded where it is asked for
+
+        add_endpoint(found, self._parts())
+
     async def _is_notified(self, database: Database) -> bool:
         """Say whether the endpoint hears of messages, if it wants to: through a pooler it may hear nothing."""
         if not self.settings.notifications or await asyncio.to_thread(database.keeps_sessions):
@@ -421,10 +426,9 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         return False
 
     async def _locate(self) -> Database:
-        dsn = await asyncio.to_thread(self._resolve)
-        if (
-            addresses_of(dsn, self.settings.schema) != self.addresses
-        ):  # ROWBUS_DATABASE is another than it was
+        dsn = await asyncio.to_thread(resolve_dsn, self.database)
+        # ROWBUS_DATABASE may be another than it was
+        if addresses_of(dsn, self.settings.schema) != self.addresses:
             raise ConfigurationError(
                 f"Endpoint {self.name} was made for another database than the one of {DATABASE_VARIABLE}: set the "
                 "variable before the endpoint is made, or give it the database."
@@ -434,10 +438,6 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             application_name=f"rowbus {self.name}"[:63],
             prepared_statements=self.settings.prepared_statements,
         )
-
-    def _resolve(self) -> str:
-        """Return the connection string to use, now; starts the embedded server if there is no other."""
-        return resolve_dsn(self.database)
 
     def database_of_tests(self) -> str | None:
         """Return the connection string of the endpoint's own database if none but tests use that, else None."""

@@ -19,6 +19,7 @@ from rowbus.endpoint.lanes import OrderedLanes, SharedTurns, check_lanes
 from rowbus.endpoint.limits import make_gate
 from rowbus.endpoint.long_work import LongWork
 from rowbus.endpoint.pipeline import Pipeline
+from rowbus.endpoint.publication import ContractPublisher
 from rowbus.endpoint.recovery import Recovery, observer_of_critical
 from rowbus.endpoint.sender import Sender
 from rowbus.endpoint.steps.audit import Audit
@@ -43,6 +44,7 @@ from rowbus.transport.history.teller import HandlingTimes, HistoryTeller
 from rowbus.transport.limits.table import LimitSweeper, limit_table
 from rowbus.transport.pauses.hold import Hold
 from rowbus.transport.pauses.table import PauseSubject, pauses_address
+from rowbus.transport.published_contracts.table import publishes
 from rowbus.transport.pubsub.subscribers import Subscribers
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -125,6 +127,7 @@ class RunningEndpoint:
         self._seclusion, self._gate = Seclusion(), make_gate(parts)
         self._receivers = [self._make_receiver(address) for address in parts.queues]
         self._ordered, self._turns = self._make_lanes(parts)
+        self._publisher = self._make_publisher(parts)
         self._background = self._make_background(parts)
 
     def _make_lanes(self, parts: Parts) -> tuple[OrderedLanes | None, SharedTurns | None]:
@@ -161,7 +164,8 @@ class RunningEndpoint:
     async def start(self) -> None:
         """Install what is missing, subscribe to the events handled, purge if asked to, and begin to receive."""
         try:
-            await install(self.database, self._parts, self._delays)
+            publish = None if self._publisher is None else self._publisher.begin
+            await install(self.database, self._parts, self._delays, publish)
         except StoreUnavailableError as error:  # everything but the store, which the delay service waits for
             logger.warning("%s; the endpoint goes on, and what it delays waits in its Timeouts queue", error)
         await self._pool.open()
@@ -296,6 +300,7 @@ class RunningEndpoint:
             self._make_sweeper(parts),
             self._make_handler_watch(parts),
             self._make_teller(parts),
+            self._publisher,
             *self._plug_ins.services,
         )
         return [service for service in services if service is not None]
@@ -358,6 +363,9 @@ class RunningEndpoint:
         if parts.address.backend != "postgresql":
             return None
         return HistoryTeller(self._pool, history_table(parts.addresses), self._times)
+
+    def _make_publisher(self, parts: Parts) -> ContractPublisher | None:
+        return ContractPublisher(self._pool, parts) if publishes(parts.settings, parts.addresses) else None
 
     def _make_long(self, parts: Parts) -> LongWork | None:
         if parts.long_work is None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Sequence
     from datetime import datetime
 
+    from rowbus.contracts.describing import Collection
     from rowbus.database.postgresql.connection import AsyncSession, Session
     from rowbus.database.steps import Steps
     from rowbus.log.consumers.consumer import LogConsumer
@@ -136,6 +137,10 @@ class Consuming(Serving):
         except BaseException:
             await self.stop(timeout=0)
             raise
+
+    def _describe(self, found: Collection) -> None:
+        for one in self._consumers:
+            found.add_reader(one.log, one.name)
 
     def require_consumers(self) -> None:
         """Raise ConfigurationError if nothing reads a log that is to be served."""

@@ -23,8 +23,8 @@ from starlette.routing import Route
 from rowbus.errors import ConfigurationError, LostPositionError, RowbusError
 from rowbus.running.functions import check_function
 from rowbus.transport.queues.catalog.looking import NotLookedAtError
+from rowbus.web import contracts, overview, pauses, recurring, sagas, search, subscriptions
 from rowbus.web import history as operations
-from rowbus.web import overview, pauses, recurring, sagas, search, subscriptions
 from rowbus.web.access.guard import Entrance, Guard, TicketCookie, TrustedHeader, Who, outside
 from rowbus.web.access.tokens import Tickets
 from rowbus.web.access.visitors import is_own_form
@@ -57,6 +57,7 @@ PAGES: Final[tuple[Page, ...]] = (
     sagas.PAGE,
     recurring.PAGE,
     subscriptions.PAGE,
+    contracts.PAGE,
     pauses.PAGE,
     logs.PAGE,
     overview.FINDINGS,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.cli.queue.listing import cut_note
 from rowbus.cli.queue.listing import message_as_json as row_as_json
+from rowbus.contracts.bodies import find_misfits
 from rowbus.errors.printable import printable
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_body, read_headers
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from rowbus.contracts.published import PublishedContract
     from rowbus.messages.message import PeekedMessage
     from rowbus.transport.recoverability.failed_message import FailedMessage, Group
 
@@ -88,12 +90,21 @@ def message_json(failed: FailedMessage) -> dict[str, object]:
     }
 
 
-def whole_json(failed: FailedMessage, row: PeekedMessage) -> dict[str, object]:
-    """Return a failed message for programs, with its headers and body."""
-    return {**message_json(failed), **row_as_json(row)}
+def misfits_of(
+    published: Sequence[PublishedContract], failed: FailedMessage, row: PeekedMessage
+) -> list[str]:
+    """Return what in a body does not fit the contract of the endpoint that failed to handle it."""
+    queue = failed.failed_queue
+    return [] if queue is None else find_misfits(published, queue, failed.type, row.body or b"")
 
 
-def in_full(failed: FailedMessage, row: PeekedMessage) -> str:
+def whole_json(failed: FailedMessage, row: PeekedMessage, misfits: Sequence[str]) -> dict[str, object]:
+    """Return a failed message for programs, with its headers and body, and what does not fit in it."""
+    told = {"misfits": list(misfits)} if misfits else {}
+    return {**message_json(failed), **row_as_json(row), **told}
+
+
+def in_full(failed: FailedMessage, row: PeekedMessage, misfits: Sequence[str]) -> str:
     """Return all there is to say of a failed message, its stack trace (indented) and its body last."""
     headers, body = read_headers(row.headers), read_body(row.body)
     lines = [f"--- message {printable(failed.message_id)}, row {row.id}"]
@@ -105,6 +116,7 @@ def in_full(failed: FailedMessage, row: PeekedMessage) -> str:
         ]
         if trace := next(filter(None, map(headers.get, _TRACES)), None):
             lines += ["stack trace:", *(f"  {line}" for line in trace.rstrip().splitlines())]
+    lines += [printable(f"does not fit: {misfit}") for misfit in misfits]
     note = "" if body.encoding == "utf-8" else f" ({body.encoding})"
     return "\n".join([*lines, f"body{note}{cut_note(row)}: {_value(body.text)}"])
 

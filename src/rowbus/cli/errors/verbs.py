@@ -19,6 +19,7 @@ from rowbus.cli.errors import listing as error_listing
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.target import addresses_in, noting, open_database, queue_addresses
+from rowbus.contracts.published import find_published
 from rowbus.settings import AllowedDestinations
 from rowbus.transport.operations.discarded.table import (
     begin_to_keep,
@@ -159,15 +160,18 @@ def show(
 
     Exit code 1: there is no such message.
     """
-    address, _ = _addresses(error_queue, None, addresses_in(database, schema))
+    names = addresses_in(database, schema)
+    address, _ = _addresses(error_queue, None, names)
     selection = Selection(frozenset((message_id,)))
     with open_database(database).session() as session:
         errors = ErrorQueue(session, address)
-        found = [(failed, row) for failed in errors.find(selection) if (row := errors.look(failed))]
+        rows = [(failed, row) for failed in errors.find(selection) if (row := errors.look(failed))]
+        published = find_published(session, names) if rows else []
+    found = [(failed, row, error_listing.misfits_of(published, failed, row)) for failed, row in rows]
     if as_json:
-        show_json([error_listing.whole_json(failed, row) for failed, row in found])
+        show_json([error_listing.whole_json(*one) for one in found])
     elif found:
-        show_text("\n\n".join(error_listing.in_full(failed, row) for failed, row in found))
+        show_text("\n\n".join(error_listing.in_full(*one) for one in found))
     if not found:
         _complain_of_none(errors, address, selection)
 

@@ -17,6 +17,8 @@ import typer
 from rowbus.cli.options import Database, QueueName, Schema, Verbose
 from rowbus.cli.output import complain, say
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
+from rowbus.contracts.bodies import find_misfits
+from rowbus.contracts.published import find_published
 from rowbus.errors import ConfigurationError
 from rowbus.messages.bodies.json_bodies import JSON, JSON_TYPES, reason_not_json
 from rowbus.messages.headers import Header
@@ -24,10 +26,12 @@ from rowbus.running import time_spans
 from rowbus.transport.client import Client
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
+    from rowbus.contracts.published import PublishedContract
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
 
 
 def time_span(text: str) -> timedelta:
@@ -44,6 +48,11 @@ def header(text: str) -> tuple[str, str]:
     if not (name and equals):
         raise typer.BadParameter(f"{text!r} is not of the form NAME=VALUE.")
     return name, value
+
+
+Anyway = Annotated[
+    bool, typer.Option("--anyway", help="Send also what does not fit the contract of the queue's endpoint.")
+]
 
 
 def send(  # noqa: PLR0913 - an option is a parameter
@@ -83,32 +92,33 @@ def send(  # noqa: PLR0913 - an option is a parameter
     content_type: Annotated[
         str, typer.Option("--content-type", metavar="TYPE", help="Of the body. JSON is checked.")
     ] = JSON,
+    anyway: Anyway = False,
     schema: Schema = None,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
     """Send a message, or one for each line of the input.
 
-    The body is the argument, the content of --file, or the standard input. Exit code 1: the queue does not exist,
-    or with --lines there was no line.
+    The body is the argument, the content of --file, or the standard input. JSON is compared with what the queue's
+    endpoint published of itself, if it did. Exit code 1: the queue does not exist, or with --lines there was no line.
     """
     extra = {Header.CONTENT_TYPE: content_type, **dict(map(header, headers or ()))}
-    target = queue_addresses([name], addresses_in(database, schema))[0]
-    sender = _Sender(target, schema, reply_to, _named(type_), extra, ttbr)
+    names = addresses_in(database, schema)
+    target = queue_addresses([name], names)[0]
+    sender = _Sender(names, target, schema, reply_to, _named(type_), content_type, extra, ttbr)
     with opened(body, file) as source:
-        if lines:
-            _send_lines(sender, database, _checked_lines(source, content_type))
-        else:
-            _send_one(sender, database, _checked(source.read(), content_type, "The body"))
+        (_send_lines if lines else _send_one)(sender, database, source, anyway=anyway)
 
 
 class _Sender(NamedTuple):
     """What all messages of one call have in common."""
 
+    names: Addresses
     address: QueueAddress
     schema: str | None
     reply_to: str | None
     type: str
+    content_type: str
     headers: Mapping[str, str]
     time_to_be_received: timedelta | None
 
@@ -119,19 +129,38 @@ class _Sender(NamedTuple):
         return {"type": self.type, "headers": self.headers, "time_to_be_received": self.time_to_be_received}
 
 
-def _send_one(sender: _Sender, database: str | None, body: bytes) -> None:
+def _send_one(sender: _Sender, database: str | None, source: BinaryIO, *, anyway: bool) -> None:
+    body = _checked(source.read(), sender.content_type, "The body")
     with open_database(database).session() as session:
+        published = () if anyway else _published(session, sender)
+        _refuse_misfit(published, sender, body, "The body")
         message_id = sender.client(session).send(sender.address, body, **sender.options())
     say(f"Sent {message_id} to {sender.address}.")
 
 
-def _send_lines(sender: _Sender, database: str | None, bodies: Iterable[bytes]) -> None:
+def _send_lines(sender: _Sender, database: str | None, source: BinaryIO, *, anyway: bool) -> None:
     with open_database(database).session() as session:
+        published = () if anyway else _published(session, sender)
+        bodies = (_refuse_misfit(published, sender, body, what) for what, body in _lines(source, sender))
         count = sender.client(session).send_many(sender.address, bodies, **sender.options())
     if not count:
         complain("there was no line to send")
         raise typer.Exit(1)
     say(f"Sent {count} {'message' if count == 1 else 'messages'} to {sender.address}.")
+
+
+def _published(session: Session, sender: _Sender) -> Sequence[PublishedContract]:
+    """Return what endpoints published, for a body that is JSON."""
+    if not JSON_TYPES.match(sender.content_type):
+        return ()
+    return find_published(session, sender.names)
+
+
+def _refuse_misfit(published: Sequence[PublishedContract], sender: _Sender, body: bytes, what: str) -> bytes:
+    """Return the body; refuse one that the queue's endpoint would refuse."""
+    if told := find_misfits(published, sender.address, sender.type, body):
+        raise typer.BadParameter(f"{what} does not fit {sender.type}. {'. '.join(told)}. Else say --anyway.")
+    return body
 
 
 @contextmanager
@@ -150,10 +179,10 @@ def opened(body: str | None, file: Path | None) -> Generator[BinaryIO]:
         yield sys.stdin.buffer
 
 
-def _checked_lines(source: BinaryIO, content_type: str) -> Iterator[bytes]:
+def _lines(source: BinaryIO, sender: _Sender) -> Iterator[tuple[str, bytes]]:
     for number, line in enumerate(source, 1):
         if body := line.strip():
-            yield _checked(body, content_type, f"Line {number}")
+            yield f"Line {number}", _checked(body, sender.content_type, f"Line {number}")
 
 
 def _named(type_: str) -> str:

@@ -17,6 +17,7 @@ from rowbus.transport.history.table import history_table
 from rowbus.transport.operations.discarded.table import discarded_address, discarded_table
 from rowbus.transport.operations.table import operations_table
 from rowbus.transport.pauses.table import pauses_address, pauses_table
+from rowbus.transport.published_contracts.table import contracts_address, contracts_table, publishes
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.owners import guard
@@ -54,6 +55,8 @@ class Plan(NamedTuple):
     """ServiceControl's queues that an endpoint sends to."""
     lanes: tuple[QueueAddress, Lanes] | None = None
     """The queue of an endpoint that has lanes, and these."""
+    contracts: QueueAddress | None = None
+    """The table in which an endpoint publishes its contract."""
 
     @property
     def addresses(self) -> list[QueueAddress]:
@@ -115,6 +118,7 @@ def _endpoint_plan(
         own=endpoint.own_tables,
         platform=endpoint.platform_queues,
         lanes=None if endpoint.lanes is None else (endpoint.address, endpoint.lanes),
+        contracts=contracts_address(endpoint.addresses) if publishes(settings, endpoint.addresses) else None,
     )
 
 
@@ -166,7 +170,18 @@ def _receiving(plan: Plan, role: str) -> Iterator[Statement[None]]:
         yield delayed_table(plan.delayed).grant_move(role)
     if plan.store is not None:
         yield from store_grants(plan.store, role)
+    yield from _publishing(plan, role)
     yield from (own.table.grant(role) for own in plan.own)
+
+
+def _publishing(plan: Plan, role: str, *, only_looks: bool = False) -> Iterator[Statement[None]]:
+    """Yield what publishes the contract of an endpoint, or looks at it; before it the table, which no start needs."""
+    if plan.contracts is not None:
+        table = contracts_table(plan.contracts)
+        yield from (*table.create(), *guard([table.address]))
+        yield (
+            catalog_of(plan.names).grant_view_table(table.address, role) if only_looks else table.grant(role)
+        )
 
 
 def _sending(plan: Plan, role: str) -> Iterator[Statement[None]]:
@@ -239,3 +254,4 @@ def _viewing(plan: Plan, role: str) -> Iterator[Statement[None]]:
         *(own.table.address for own in plan.own if own.is_viewed),
     )
     yield from (catalog.grant_view_table(address, role) for address in others if address is not None)
+    yield from _publishing(plan, role, only_looks=True)

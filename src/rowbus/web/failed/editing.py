@@ -16,7 +16,7 @@ from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failed_message import is_own
 from rowbus.web.failed.asked import asked
 from rowbus.web.failed.bodies import laid_out
-from rowbus.web.failed.message import GONE, found
+from rowbus.web.failed.message import GONE, found, misfits_of
 from rowbus.web.operations import Note, State, begin, end, note
 from rowbus.web.pages import Question
 
@@ -58,6 +58,7 @@ async def ask(visit: Visit) -> Question:
     message = await _found(visit)
     query = {"queue": visit.form.get("queue", "")}
     changes = _changes(visit, message)
+    misfits = await visit.read(misfits_of, visit.site.addresses, message.failed, _edited(visit, message))
     return Question(
         title="Send the edited message?",
         text=f"A new message goes to {message.failed.failed_queue or 'no queue'} in place of "
@@ -65,7 +66,10 @@ async def ask(visit: Visit) -> Question:
         "ServiceControl.EditOf.",
         button="Send it",
         subject=f"message {message.failed.message_id}",
-        details=tuple(changes) or ("Nothing was changed: it is sent as it is.",),
+        details=(
+            *(changes or ["Nothing was changed: it is sent as it is."]),
+            *(f"It does not fit: {misfit}" for misfit in misfits),
+        ),
         difference=_difference(visit, message),
         back=visit.url("failed.message", query, row=message.row.id),
     )

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from rowbus.contracts.bodies import find_misfits
+from rowbus.contracts.published import find_published
 from rowbus.errors import ConfigurationError, InvalidAddressError, MalformedHeadersError
 from rowbus.messages.addresses import address_of
 from rowbus.messages.headers import decode_headers
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
     from rowbus.messages.message import PeekedMessage
     from rowbus.transport.recoverability.attempts import PastAttempt
     from rowbus.transport.recoverability.failures.index import FailureIndex
@@ -107,7 +110,7 @@ async def show(visit: Visit) -> Response:
     found = await visit.read(_look, index, visit.path["row"], *_rest(visit))
     if found is None:
         return visit.missing(GONE)
-    message, told = found
+    message, told, misfits = found
     tried = attempts(message.headers or {})
     return visit.render(
         "failed/message.html",
@@ -118,6 +121,7 @@ async def show(visit: Visit) -> Response:
         attempts=tried,
         comparison=compared(tried, visit.query),
         conversation=told,
+        misfits=misfits,
         kind=_group(index, message.failed),
         may_change=visit.may_change(queue),
     )
@@ -143,16 +147,27 @@ def look(session: Session, queue: QueueAddress, row_id: str, paths: Sequence[str
 
 
 def _rest(visit: Visit) -> tuple[Any, ...]:
-    return visit.site.settings.mask, address_of(AUDIT, visit.site.addresses)
+    return visit.site.settings.mask, visit.site.addresses
 
 
 def _look(
-    session: Session, index: FailureIndex, row_id: str, paths: Sequence[str], audit: QueueAddress
-) -> tuple[Message, Conversation | None] | None:
+    session: Session, index: FailureIndex, row_id: str, paths: Sequence[str], addresses: Addresses
+) -> tuple[Message, Conversation | None, list[str]] | None:
     message = look(session, index.address, row_id, paths)
     if message is None:
         return None
-    return message, conversation(session, index, message.failed.conversation, audit, this=row_id)
+    # A reason shows values, so none is given where bodies are masked.
+    misfits = [] if paths else misfits_of(session, addresses, message.failed, message.row.body or b"")
+    audit = address_of(AUDIT, addresses)
+    told = conversation(session, index, message.failed.conversation, audit, this=row_id)
+    return message, told, misfits
+
+
+def misfits_of(session: Session, addresses: Addresses, failed: FailedMessage, body: bytes) -> list[str]:
+    """Return what in a body does not fit the contract of the endpoint that failed to handle it."""
+    if failed.failed_queue is None:
+        return []
+    return find_misfits(find_published(session, addresses), failed.failed_queue, failed.type or "", body)
 
 
 def _headers(row: PeekedMessage) -> Mapping[str, str | None] | None:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from rowbus.contracts.published import examine_contracts
 from rowbus.database.locks import find_holders_now
 from rowbus.database.ownership import suspicious
 from rowbus.database.steps import run_steps_now
@@ -303,6 +304,7 @@ class Look:
         yield from examine(session, self._catalog, MOST_DELAYED)
         if self._has_logs:
             yield from examine_logs(session)
+        yield from examine_contracts(session, self._addresses)
 
     def _find_instances(self, session: Session, _now: float) -> dict[str, Any]:
         asked = self._catalog.receivers(self._queues.addresses)

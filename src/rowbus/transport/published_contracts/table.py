@@ -1,0 +1,99 @@
+"""The contracts that endpoints published: the operations on their table, on every database.
+
+A row is of one endpoint and one version of its contract. Processes of that version note that they were seen, so that of
+an endpoint that is being replaced both versions are there.
+
+Invariants: nothing here names a database; documents are texts, which only their readers understand.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rowbus.database.backends import bound_table
+from rowbus.transport.queues.records.table import RecordStatements
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rowbus.database.statements import Statement
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+    from rowbus.settings import EndpointSettings
+
+CONTRACTS: Final = "Rowbus.Contracts"
+"""The name of the table, in the schema of names that are given without one."""
+
+KEPT: Final = timedelta(days=30)
+"""How long a version is kept after a process of it was seen last."""
+
+SEEN_EVERY: Final = timedelta(hours=1)
+"""How often a process notes that it is seen; a process that starts notes it unless another has for half as long."""
+
+COLUMNS: Final = {
+    "endpoint": "pg_catalog.text",
+    "version": "pg_catalog.text",
+    "document": "pg_catalog.text",
+    "published": "pg_catalog.timestamptz",
+    "seen": "pg_catalog.timestamptz",
+}
+"""By which such a table is found, on PostgreSQL."""
+
+
+class PublishedDocument(NamedTuple):
+    """A version of an endpoint's contract as the table has it; times are aware, by the database's clock."""
+
+    endpoint: str
+    version: str
+    document: str
+    published: datetime
+    seen: datetime
+
+
+class PublishedContractsTable(RecordStatements):
+    """Statements on one table of published contracts; each runs in its runner's transaction."""
+
+    folder = "transport/published_contracts"
+    variable = "contracts"
+    remedy = (
+        "the table does not exist; the first endpoint that starts creates it, if its role may, and `rowbus schema "
+        "grants MODULE:ENDPOINT --role ROLE` prints it."
+    )
+
+    def publish(self, endpoint: str, version: str, document: str) -> Statement[int]:
+        """Note that a process of this version is there; forget versions of which none was seen for `KEPT`.
+
+        Waits for others that note the same at the same moment.
+        """
+        raise NotImplementedError
+
+    def list(self) -> Statement[list[PublishedDocument]]:
+        """Return all versions that are kept, those of an endpoint together, the latest seen first."""
+        raise NotImplementedError
+
+    def can_be_published(self) -> Statement[bool]:
+        """Say whether the table is there, of a trusted owner, and this role may publish in it."""
+        raise NotImplementedError
+
+    def can_be_read(self) -> Statement[bool]:
+        """Say whether the table is there, of a trusted owner, and this role may read it."""
+        raise NotImplementedError
+
+
+def publishes(settings: EndpointSettings, addresses: Addresses) -> bool:
+    """Say whether an endpoint with these settings publishes its contract in this database."""
+    return settings.publish_contract and addresses.backend == "postgresql"
+
+
+def contracts_address(addresses: Addresses) -> QueueAddress:
+    """Return the table of published contracts of a database."""
+    return addresses.for_endpoint(CONTRACTS)
+
+
+def contracts_table(address: QueueAddress) -> PublishedContractsTable:
+    """Return the statements on a table of published contracts. No I/O."""
+    table: PublishedContractsTable = bound_table(
+        "rowbus.transport.published_contracts", "PublishedContractsTable", address
+    )
+    return table

@@ -1,0 +1,99 @@
+"""A body is compared with what its queue's endpoint published, before it is sent and when it has failed."""
+
+from __future__ import annotations
+
+import html
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+import rowbus
+from tests.web.conftest import browser, token_of
+from tests.web.failures import ErrorQueue
+
+if TYPE_CHECKING:
+    from tests.fixtures.command_line import Ask, CommandLine
+
+pytestmark = pytest.mark.one_version
+
+BODY = '{"order_id": "42"}'
+MISFIT = "Sales takes another: `amount` is required"
+
+
+@rowbus.command("Shop.PlaceOrder")
+@dataclass
+class PlaceOrder:
+    order_id: str
+    amount: int
+
+
+@pytest.fixture
+async def _sales(database: str) -> None:
+    """Have Sales publish its contract, and end."""
+    sales = rowbus.Endpoint("Sales", database=database)
+
+    @sales.handler
+    async def place(message: PlaceOrder) -> None: ...
+
+    async with sales:
+        pass
+
+
+@pytest.mark.usefixtures("_sales")
+def test_what_does_not_fit_is_sent_only_when_that_is_said(rowbus: CommandLine, ask: Ask) -> None:
+    send = ("queue", "send", "Sales", "--type", "Shop.PlaceOrder")
+    refused = rowbus(*send, BODY)
+    of_lines = rowbus(*send, "--lines", input=f'{{"order_id": "1", "amount": 2}}\n{BODY}')
+    assert ask('select count(*) from "Sales"') == [(0,)]
+    sent = rowbus(*send, "--anyway", BODY)
+    other = rowbus("queue", "send", "Sales", "--type", "Shop.Other", BODY)
+
+    for done, what in ((refused, "The body"), (of_lines, "Line 2")):
+        assert done.returncode == 2
+        assert " ".join(done.stderr.replace("│", "").split()).endswith(
+            f"{what} does not fit Shop.PlaceOrder. {MISFIT}. Else say --anyway."
+        )
+    assert (sent.returncode, other.returncode) == (0, 0)
+    assert ask('select count(*) from "Sales"') == [(2,)]
+
+
+@pytest.mark.usefixtures("_sales")
+def test_a_failed_message_is_shown_with_the_field_that_does_not_fit(
+    rowbus: CommandLine, database: str
+) -> None:
+    errors = ErrorQueue(database)
+    errors.add("one", body=BODY.encode())
+    errors.add("two", body=b'{"order_id": "42", "amount": 1}')
+    errors.connection.close()
+
+    shown, fitting = (rowbus("errors", "show", name) for name in ("one", "two"))
+
+    assert f"does not fit: {MISFIT}\n" in shown.stdout
+    assert "does not fit" not in fitting.stdout
+    assert json.loads(rowbus("errors", "show", "one", "--json").stdout)[0]["misfits"] == [MISFIT]
+
+
+@pytest.mark.usefixtures("_sales")
+async def test_the_page_says_it_and_asks_before_an_edited_message_is_sent(database: str) -> None:
+    errors = ErrorQueue(database)
+    row = errors.add("one", body=BODY.encode())
+    errors.connection.close()
+    query = {"queue": "error"}
+    async with browser(database) as client:
+        shown = html.unescape((await client.get(f"/failed/message/{row}", params=query)).text)
+        form = {"csrf": token_of(client), "row": row, **query}
+        bad = html.unescape(
+            (await client.post("/failed/send", data={**form, "body": '{"amount": "x"}'})).text
+        )
+        good = '{"order_id": "42", "amount": 1}'
+        mended = html.unescape((await client.post("/failed/send", data={**form, "body": good})).text)
+
+    assert f"<li>{MISFIT}</li>" in shown
+    assert (
+        'It does not fit: Sales takes another: `order_id` is required; `amount` is "x", and has to be integer'
+        in bad
+    )
+    assert "Send the edited message?" in mended
+    assert "does not fit" not in mended

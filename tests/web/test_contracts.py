@@ -1,0 +1,97 @@
+"""The page Contracts shows what endpoints published, and serves it as AsyncAPI and as a picture."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pytest
+
+import rowbus
+from rowbus import contracts
+from tests.web.conftest import browser
+from tests.web.failures import text_of
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.fixtures.command_line import Ask
+
+pytestmark = pytest.mark.one_version
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@rowbus.command("Shop.PlaceOrder")
+@dataclass
+class PlaceOrder:
+    """A customer wants this."""
+
+    order_id: str
+    amounts: list[Decimal]
+    note: str | None = None
+
+
+@rowbus.event("Shop.OrderPlaced")
+@dataclass
+class OrderPlaced:
+    order_id: str
+
+
+def shop(database: str) -> tuple[rowbus.Endpoint, rowbus.Endpoint]:
+    sales = rowbus.Endpoint("Sales", database=database)
+    billing = rowbus.Endpoint("Billing", database=database)
+
+    @sales.handler
+    async def place(order: PlaceOrder, context: rowbus.Context) -> None:
+        await context.publish(OrderPlaced(order.order_id))
+
+    @billing.handler
+    async def bill(placed: OrderPlaced) -> None: ...
+
+    @billing.handler(HOSTILE)
+    async def nothing(message: dict[str, object]) -> None: ...
+
+    return sales, billing
+
+
+async def opened(client: httpx.AsyncClient, path: str, **query: str) -> httpx.Response:
+    answer = await client.get(path, params=query or None)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+async def test_what_endpoints_published_is_shown_and_served(database: str) -> None:
+    sales, billing = shop(database)
+    async with sales, billing, browser(database) as client:
+        page = (await opened(client, "/contracts")).text
+        found = (await opened(client, "/contracts", text="placeorder")).text
+        document = await opened(client, "/contracts/asyncapi.json")
+        picture = await opened(client, "/contracts/map.svg")
+
+    shown = html.unescape(text_of(page))
+    assert "A customer wants this." in shown
+    assert "Sales publishes" in shown
+    assert "Billing handles ( its failures )" in shown
+    assert "amounts array of number (decimal) required" in shown
+    assert "note string or null" in shown
+    assert "/queue?name=%22public%22.%22Billing%22" in page
+    assert "/failed?failed_in=%22public%22.%22Billing%22" in page
+    assert HOSTILE not in page + found + picture.text
+    assert ("Shop.PlaceOrder" in found, "Shop.OrderPlaced" in found) == (True, False)
+    told = contracts.from_asyncapi(document.json())
+    assert set(told.uses) == set(contracts.describe(sales, billing).uses)
+    assert picture.headers["content-type"].startswith("image/svg+xml")
+    assert "Shop.OrderPlaced (event)" in picture.text
+
+
+async def test_a_database_in_which_nothing_is_published_says_so(database: str, ask: Ask) -> None:
+    async with browser(database) as client:
+        shown = text_of((await opened(client, "/contracts")).text)
+        await opened(client, "/contracts/asyncapi.json")
+        await opened(client, "/contracts/map.svg")
+
+    assert "No endpoint has published its contract" in shown
+    assert ask("select to_regclass('\"Rowbus.Contracts\"')") == [(None,)]
