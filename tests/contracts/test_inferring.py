@@ -106,6 +106,6 @@ def test_messages_in_a_queue_become_classes_that_say_so(rowbus: CommandLine) -> 
         assert made.PlaceOrder(order_id=1, note=None).note is None
     assert "public required long OrderId { get; init; }" in records.stdout
     assert (empty.returncode, empty.stderr) == (
-        2,
+        1,
         'rowbus: "public"."audit" has no message with a type and a body of JSON to infer classes from.\n',
     )

@@ -13,7 +13,6 @@ import typer
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_text
 from rowbus.cli.target import addresses_in, load_endpoints, load_runnable, open_database, queue_addresses
-from rowbus.errors import ConfigurationError
 from rowbus.messages.message import read_headers
 from rowbus.transport.queues.table import queue_table
 
@@ -125,7 +124,7 @@ def python(source: Source, *, name: Name = "", database: Database = None, _verbo
     """Print Python classes for the messages of a document: a module of msgspec structs.
 
     They have the names on the wire, the kinds and the parents that the document tells. A JSON Schema tells none: it is
-    one plain message. What messages in a queue tell is inferred, and its docstrings say so.
+    one plain message. What messages in a queue tell is inferred, and its docstrings say so. Exit code 1: none tell any.
     """
     from rowbus.contracts import to_python
 
@@ -196,9 +195,8 @@ def _seen(name: str, database: str | None) -> Contract:
         (Seen(headers, body) for headers, body in read if headers is not None), f"{address}, as seen"
     )
     if not found.messages:
-        raise ConfigurationError(
-            f"{address} has no message with a type and a body of JSON to infer classes from."
-        )
+        complain(f"{address} has no message with a type and a body of JSON to infer classes from.")
+        raise typer.Exit(1)
     return found
 
 
