@@ -1,10 +1,11 @@
 """A contract in C#: records that NServiceBus takes, whose JSON has the contract's names, types and nulls.
 
-Nothing is compiled here: the text is compared, and Pygments reads it as C# without finding what is none.
+Nothing is compiled here: the text is compared, and tree-sitter parses it by the grammar of C#.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntFlag
@@ -12,15 +13,21 @@ from typing import Any, Literal
 from uuid import UUID
 
 import msgspec
-from pygments.lexers import CSharpLexer  # type: ignore[import-untyped]  # it has no annotations
-from pygments.token import Error  # type: ignore[import-untyped]  # as above
+import pytest
+import tree_sitter_c_sharp
+from hypothesis import Phase, given, settings
+from tree_sitter import Language, Node, Parser
 
 import rowbus
 from rowbus import contracts
 from rowbus.contracts import Contract, Message
+from rowbus.errors import ConfigurationError
 from rowbus.messages.conventions import Kind
 from tests.contracts import shop
+from tests.contracts.test_python_classes import CHECKS, described
 from tests.fixtures.every import every
+from tests.fixtures.message_classes import messages
+from tests.fixtures.pairs import effort
 
 
 class Days(IntFlag):
@@ -143,12 +150,47 @@ def test_what_a_document_says_becomes_no_code() -> None:
     assert "class B" not in told
 
 
-def test_the_text_is_read_as_csharp() -> None:
+def mistakes(text: str) -> list[str]:
+    """Return the parts of a text that are no C#, and what is missing in it."""
+    parsed = Parser(Language(tree_sitter_c_sharp.language())).parse(text.encode())
+
+    def each(node: Node) -> Iterator[str]:
+        if node.is_error or node.is_missing:
+            yield f"{node.type} in line {node.start_point.row + 1}: {text.splitlines()[node.start_point.row]}"
+        for child in node.children:
+            yield from each(child)
+
+    return list(each(parsed.root_node))
+
+
+def test_the_text_is_csharp() -> None:
     odd = {"title": "Shop.class", "properties": {"event": {"type": "string"}, "class": {"type": "string"}}}
     several: list[Contract] = [contracts.describe(shop.sales, shop.billing), contracts.from_json_schema(odd)]
 
-    for contract in several:
-        text = contracts.to_csharp(contract)
-        known = text.replace("#nullable enable\n", "")  # which this lexer does not know
-        assert not [value for kind, value in CSharpLexer().get_tokens(known) if kind is Error]
-        assert text.count("{") == text.count("}")
+    assert [mistakes(contracts.to_csharp(one)) for one in several] == [[], []]
+
+
+def check(message: object) -> None:
+    kind, serializer = type(message), rowbus.Json(rename="pascal")
+    try:
+        serializer.reader(kind)
+    except ConfigurationError:
+        return
+    text = contracts.to_csharp(described(kind, serializer.names_of(kind)))
+    assert mistakes(text) == [], text
+
+
+@given(messages())
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=CHECKS, phases=[Phase.explicit, Phase.generate]
+)
+def test_each_shape_of_message_is_csharp(message: object) -> None:
+    check(message)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7_200)
+@given(messages())
+@settings(max_examples=effort(100, 20_000), deadline=None, suppress_health_check=CHECKS)
+def test_many_shapes_of_messages_are_csharp(message: object) -> None:
+    check(message)

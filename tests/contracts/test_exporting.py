@@ -10,6 +10,7 @@ from rowbus import contracts
 from tests.contracts import shop
 from tests.fixtures import places
 from tests.fixtures.command_line import CommandLine
+from tests.fixtures.every import every
 
 pytestmark = pytest.mark.one_version
 
@@ -46,11 +47,43 @@ def test_a_document_that_is_out_of_date_is_told(program: CommandLine) -> None:
         )
 
 
-def test_what_a_file_holds_that_is_no_json_is_told(program: CommandLine) -> None:
-    (program.folder / "asyncapi.yaml").write_text("asyncapi: 3.0.0")
+@every(
+    "name, content, told",
+    [
+        ("asyncapi.txt", "asyncapi: 3.0.0", "rowbus: asyncapi.txt is no JSON document.\n"),
+        ("asyncapi.yaml", "{", "rowbus: asyncapi.yaml is no YAML document.\n"),
+        ("asyncapi.yml", "!!python/name:os.system x", "rowbus: asyncapi.yml is no YAML document.\n"),
+    ],
+)
+def test_what_a_file_holds_that_is_no_document_is_told(
+    program: CommandLine, name: str, content: str, told: str
+) -> None:
+    (program.folder / name).write_text(content)
 
-    told = program("contracts", "export", "shop", "--check", "asyncapi.yaml")
-    assert (told.returncode, told.stderr) == (2, "rowbus: asyncapi.yaml is no JSON document.\n")
+    found = program("contracts", "export", "shop", "--check", name)
+    assert (found.returncode, found.stderr) == (2, told)
+
+
+def test_a_document_in_yaml_is_the_same_as_in_json(program: CommandLine) -> None:
+    printed = program("contracts", "export", "shop", "--yaml")
+    (program.folder / "shop.yaml").write_text(printed.stdout)
+    kept = program("contracts", "export", "shop", "--check", "shop.yaml")
+    compared = program("contracts", "check", "shop.yaml", "shop")
+
+    assert printed.stdout.startswith("asyncapi: 3.0.0\n"), printed.stderr
+    assert (kept.returncode, kept.stdout) == (0, "shop.yaml is up to date.\n")
+    assert (compared.returncode, compared.stdout) == (0, "Nothing breaks.\n")
+
+
+def test_what_looks_like_a_time_in_yaml_is_text(program: CommandLine) -> None:
+    (program.folder / "schema.yaml").write_text(
+        "title: Shop.Thing\nproperties: {day: {type: string, default: 2026-01-02}}\n"
+    )
+
+    assert (
+        "day: str = msgspec.field(default='2026-01-02')"
+        in program("contracts", "python", "schema.yaml").stdout
+    )
 
 
 def test_classes_are_printed_of_documents_and_of_schemas(program: CommandLine) -> None:

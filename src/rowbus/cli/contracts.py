@@ -1,11 +1,11 @@
 """`rowbus contracts`: what endpoints take, send and publish, as a document; and what a change of it breaks.
 
-Invariant: no database is looked at but with --live, and then only read; a document is written whole, or not at all.
+Invariant: no database is looked at but with --live or for `queue:NAME`, and then only read; a document is written whole,
+or not at all.
 """
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +22,9 @@ from rowbus.cli.target import (
     queue_addresses,
 )
 from rowbus.database.backends import inspecting
-from rowbus.errors import ConfigurationError, QueueNotFoundError
+from rowbus.errors import QueueNotFoundError
+from rowbus.messages.message import read_headers
+from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
     from rowbus.cli.target import Runnable
     from rowbus.contracts import Break, Contract
     from rowbus.contracts.published import PublishedContract
+
+MOST_SEEN = 1000  # messages of a queue from which a contract is inferred
+_QUEUE = "queue:"
+_FILES = frozenset({".json", ".yaml", ".yml", ".dll", ".exe"})
 
 app = typer.Typer(
     help="Write down which messages endpoints take, send and publish, and what a change breaks.",
@@ -47,7 +53,8 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="SOURCE",
-        help="An AsyncAPI document or a JSON Schema, in a file, or MODULE[:NAME] as for export.",
+        help="A file (an AsyncAPI document or a JSON Schema, in JSON or YAML; a .NET assembly), queue:NAME for the "
+        "messages in a queue, or MODULE[:NAME] as for export.",
     ),
 ]
 Name = Annotated[
@@ -77,16 +84,18 @@ def export(
         Path | None,
         typer.Option("--check", metavar="FILE", help="Compare with this document, and print nothing."),
     ] = None,
+    as_yaml: Annotated[bool, typer.Option("--yaml", help="Print YAML instead of JSON.")] = False,
     live: Live = False,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """Print the contract of endpoints as an AsyncAPI 3 document, in JSON.
+    """Print the contract of endpoints as an AsyncAPI 3 document, in JSON or YAML.
 
     It is read from the code alone: handlers, sagas with their timeouts, routes, recurring messages, logs with their
     consumers; with --live, from the database alone. Exit code 1, with --check: the document in the file is out of date.
     """
     from rowbus.contracts import describe, merge, to_asyncapi
+    from rowbus.contracts.files import document_of, to_yaml
 
     if live == bool(targets):
         raise typer.BadParameter("say of what: MODULE[:NAME], or --live.")
@@ -95,10 +104,13 @@ def export(
     else:
         contract = describe(*(one for target in targets or () for one in _members(target)), title=title)
     document = to_asyncapi(contract)
+    if kept is None and as_yaml:
+        show_text(to_yaml(document).rstrip("\n"))
+        return
     if kept is None:
         show_json(document)
         return
-    if not kept.is_file() or _document(kept) != document:
+    if not kept.is_file() or document_of(kept) != document:
         of = "--live" if live else " ".join(targets or ())
         complain(f"{kept} is out of date: write it with `rowbus contracts export {of}`.")
         raise typer.Exit(1)
@@ -143,26 +155,26 @@ def check(
 
 
 @app.command()
-def python(source: Source, *, name: Name = "", _verbose: Verbose = False) -> None:
+def python(source: Source, *, name: Name = "", database: Database = None, _verbose: Verbose = False) -> None:
     """Print Python classes for the messages of a document: a module of msgspec structs.
 
     They have the names on the wire, the kinds and the parents that the document tells. A JSON Schema tells none: it is
-    one plain message.
+    one plain message. What messages in a queue tell is inferred, and its docstrings say so. Exit code 1: none tell any.
     """
     from rowbus.contracts import to_python
 
-    show_text(to_python(_contract(source, name)).rstrip("\n"))
+    show_text(to_python(_contract(source, name, database)).rstrip("\n"))
 
 
 @app.command()
-def csharp(source: Source, *, name: Name = "", _verbose: Verbose = False) -> None:
+def csharp(source: Source, *, name: Name = "", database: Database = None, _verbose: Verbose = False) -> None:
     """Print C# records for the messages of a document: one file, with NServiceBus's ICommand, IEvent and IMessage.
 
     In the namespaces of their names on the wire, for System.Text.Json.
     """
     from rowbus.contracts import to_csharp
 
-    show_text(to_csharp(_contract(source, name)).rstrip("\n"))
+    show_text(to_csharp(_contract(source, name, database)).rstrip("\n"))
 
 
 @app.command("map")
@@ -219,28 +231,34 @@ def _live_breaks(given: str, queues: Sequence[str] | None, last: int, database: 
     return found
 
 
-def _contract(given: str, name: str = "") -> Contract:
-    """Return the contract of a document, if there is a file of this name, or of endpoints."""
-    from rowbus.contracts import describe, from_asyncapi, from_json_schema
-    from rowbus.messages.bodies.shape import is_object
+def _contract(given: str, name: str = "", database: str | None = None) -> Contract:
+    """Return the contract of a file, if there is one of this name, of a queue's messages, or of endpoints."""
+    from rowbus.contracts import describe, from_file
 
+    queue = given.removeprefix(_QUEUE)
+    if queue != given:
+        return _seen(queue, database)
     path = Path(given)
-    if path.suffix != ".json" and not path.is_file():
-        return describe(*_members(given))
-    document = _document(path)
-    if is_object(document) and "asyncapi" in document:
-        return from_asyncapi(document)
-    return from_json_schema(document, name)
+    if path.suffix.lower() in _FILES or path.is_file():
+        return from_file(path, name)
+    return describe(*_members(given))
 
 
-def _document(path: Path) -> object:
-    """Return what a file holds; raises ConfigurationError for what is no JSON."""
-    if not path.is_file():
-        raise ConfigurationError(f"There is no file {path}.")
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise ConfigurationError(f"{path} is no JSON document.") from None
+def _seen(name: str, database: str | None) -> Contract:
+    """Return the contract that the oldest messages of a queue let infer, those left out that were too long to read."""
+    from rowbus.contracts import Seen, infer
+
+    address = queue_addresses([name], addresses_in(database, None))[0]
+    with inspecting(open_database(database)) as session:
+        messages = session.run(queue_table(address).peek(MOST_SEEN))
+    read = [(read_headers(one.headers), one.body) for one in messages if one.cut_from is None]
+    found = infer(
+        (Seen(headers, body) for headers, body in read if headers is not None), f"{address}, as seen"
+    )
+    if not found.messages:
+        complain(f"{address} has no message with a type and a body of JSON to infer classes from.")
+        raise typer.Exit(1)
+    return found
 
 
 def _members(target: str) -> list[Runnable]:

@@ -1,6 +1,7 @@
 """Contracts: what endpoints take, send and publish, for every language; and who breaks whom, before it runs.
 
-`describe` reads a contract from endpoints, `to_asyncapi` and `from_asyncapi` write and read it as an AsyncAPI document;
+`describe` reads a contract from endpoints, `from_file` from a document or a .NET assembly, `infer` from messages that
+were seen; `to_asyncapi` and `from_asyncapi` write and read it as an AsyncAPI document;
 `misfits` says what in a body does not fit, `compare` what a change breaks.
 """
 
@@ -11,7 +12,10 @@ from rowbus.contracts.comparison import Break, compare
 from rowbus.contracts.contract import Action, Contract, LogReader, Message, Party, Use
 from rowbus.contracts.csharp import to_csharp
 from rowbus.contracts.describing import describe
+from rowbus.contracts.dotnet import from_assembly
+from rowbus.contracts.files import from_file
 from rowbus.contracts.fit import Misfit, misfits
+from rowbus.contracts.inferring import Seen, infer
 from rowbus.contracts.json_schema import from_json_schema
 from rowbus.contracts.map import merge, to_svg
 from rowbus.contracts.python_classes import to_python
@@ -24,11 +28,15 @@ __all__ = [
     "Message",
     "Misfit",
     "Party",
+    "Seen",
     "Use",
     "compare",
     "describe",
+    "from_assembly",
     "from_asyncapi",
+    "from_file",
     "from_json_schema",
+    "infer",
     "merge",
     "misfits",
     "to_asyncapi",

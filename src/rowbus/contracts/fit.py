@@ -111,7 +111,7 @@ def reason_against(value: Any, schema: Schema) -> str | None:  # noqa: ANN401
     kinds = wanted if is_list(wanted) else [wanted]
     if wanted is not None and not any(_IS[kind](value, form) for kind in kinds if kind in _IS):
         return f"is {shown(value)}, and has to be {_called(kinds, form)}"
-    if isinstance(value, str) and not _is_of_form(value, form):
+    if isinstance(value, str) and not is_of_form(value, form):
         return f"is {shown(value)}, and has to be {_called(kinds, form)}"
     return next(
         (
@@ -176,7 +176,8 @@ _RULES: Final[dict[str, Callable[[Any, Any], bool]]] = {
 _FORMS: Final[dict[str, type]] = {"uuid": UUID, "date-time": datetime, "date": date, "time": time}
 
 
-def _is_of_form(text: str, form: str) -> bool:
+def is_of_form(text: str, form: str) -> bool:
+    """Say whether a text is what a format names, as readers read it; each is, of a format that is not known."""
     if form == TIME_SPAN:
         return _is_time_span(text)
     if form not in _FORMS:
