@@ -1,7 +1,7 @@
 """`rowbus contracts`: what endpoints take, send and publish, as a document; and what a change of it breaks.
 
-Invariant: no database is looked at but with --live or for `queue:NAME`, and then only read; a document is written whole,
-or not at all.
+Invariant: no database is looked at but with --live or for `queue:NAME`, and then only read; a document is written
+whole, or not at all.
 """
 
 from __future__ import annotations
