@@ -290,6 +290,19 @@ async def test_what_would_break_the_order_is_refused(endpoints: Endpoints) -> No
             await endpoint.start()
 
 
+@pytest.mark.parametrize("lanes", [rowbus.by_key(2), rowbus.fair(lanes=2)], ids=str)
+async def test_a_purge_at_the_start_empties_the_lanes_too(endpoints: Endpoints, lanes: rowbus.Lanes) -> None:
+    handled: Handled = []
+    sales = serve(endpoints, handled, lanes, purge_on_startup=True)
+    await sales.install()
+    await send_at_once(endpoints, 1)
+    async with sales:
+        await sales.send("Sales", PlaceOrder("new"), key="order-1")
+        await eventually(lambda: ("order-1", "new") in handled)
+    assert handled == [("order-1", "new")]
+    assert await endpoints.backend.count("Sales#0") == await endpoints.backend.count("Sales#1") == 0
+
+
 async def test_who_pauses_the_queue_pauses_its_lanes(endpoints: Endpoints) -> None:
     handled: Handled = []
     sales = serve(endpoints, handled, rowbus.by_key(2))

@@ -55,7 +55,7 @@ from rowbus.transport.receiving.delivery import Callbacks
 from rowbus.transport.receiving.dispatcher import Dispatcher
 from rowbus.transport.receiving.handler_watch import HandlerWatch
 from rowbus.transport.receiving.interrupted_messages import Seclusion
-from rowbus.transport.receiving.preparation import ExpiredPurger
+from rowbus.transport.receiving.preparation import ExpiredPurger, prepare
 from rowbus.transport.receiving.receiver import Receiver
 from rowbus.transport.recurring.service import RecurringService
 
@@ -175,8 +175,9 @@ class RunningEndpoint:
             await self.subscribe(self._parts.handlers.events())
         self._watch.start()
         await self._delays.catch_up()
+        for address in self._parts.inputs:  # lanes with order, too, whose receivers come and go
+            await prepare(self.database, queue_table(address), self._parts.settings)
         for receiver in self._receivers:
-            await receiver.initialize()
             await receiver.start()
         if self._ordered is not None:
             await self._ordered.start()
