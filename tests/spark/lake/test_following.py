@@ -95,6 +95,63 @@ def test_partitions_are_one_table_as_root(lake: Following) -> None:
     assert lake.rows("public.parts") == [(1, "a"), (14, "e")]
 
 
+PARTS = """
+    drop table if exists parts, high, top;
+    create table parts (id int primary key, v text default 'v', twice int generated always as (id * 2) stored)
+    partition by range (id);
+    create table low partition of parts for values from (0) to (10);
+    create table high partition of parts for values from (10) to (20);
+    select pgq.capture_table('parts', 'changes', 'json', '{as-root}');
+    insert into parts values (1, 'a'), (11, 'b')
+"""
+TOP = "create table top (like parts including all); insert into top values (21, 'c')"
+ATTACHED = "alter table parts attach partition top for values from (20) to (30)"
+
+
+@pytest.mark.parametrize(
+    "change, rows",
+    [
+        ("alter table parts detach partition high", [1]),
+        ("drop table high", [1]),
+        (
+            "alter table parts detach partition high; delete from high;"  # noqa: ISC004 - one text
+            " alter table parts attach partition high for values from (10) to (20)",
+            [1],
+        ),
+        (f"{TOP}; {ATTACHED}", [1, 11, 21]),
+        ("create table top (id int not null, v text, twice int generated always as (id * 2) stored); "  # noqa: ISC004 - one text
+         f"insert into top values (21, 'c'); {ATTACHED}", [1, 11, 21]),
+        ("create table top partition of parts for values from (20) to (40) partition by range (id);"  # noqa: ISC004 - one text
+         " create table deep (like parts including generated); insert into deep values (21, 'c');"
+         " alter table top attach partition deep for values from (20) to (30)", [1, 11, 21]),
+    ],
+)  # fmt: skip
+def test_rows_come_and_go_with_partitions(lake: Following, change: str, rows: list[int]) -> None:
+    lake.run(PARTS)
+    lake.copy()
+    lake.run(change)
+    lake.apply()
+    lake.run("insert into parts values (2)")
+    lake.apply()
+
+    assert {number for (number,) in lake.rows("public.parts", "id")} == {*rows, 2}
+
+
+def test_a_partition_that_is_made_in_its_place_needs_no_copy(lake: Following) -> None:
+    lake.run(PARTS)
+    lake.copy()
+    held = lake.folder.copies("public.parts")
+    lake.run(
+        "create table top partition of parts for values from (20) to (40) partition by range (id);"
+        " create table deep partition of top default; insert into parts values (21)"
+    )
+    lake.apply()
+
+    assert lake.rows("public.parts", "id") == [(1,), (11,), (21,)]
+    moments = {copy.snapshot for copy in lake.folder.copies("public.parts").values()}
+    assert moments == {copy.snapshot for copy in held.values()}
+
+
 def test_inserts_updates_and_deletes_follow(lake: Following) -> None:
     lake.run("insert into orders values (1, 'a', 1.10), (2, 'b', null)")
     assert lake.copy() == {"public.orders": 2}

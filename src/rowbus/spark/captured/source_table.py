@@ -44,7 +44,7 @@ class SourceTable(NamedTuple):
     """Columns that are computed when they are read: triggers do not see their values, and the lake has none of them."""
 
     shape: str
-    """Differs after every ALTER TABLE, and with another key."""
+    """Differs after every ALTER TABLE, with another key, and with other partitions."""
 
     reading: str
     """The query that reads its rows."""

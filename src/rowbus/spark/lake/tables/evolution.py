@@ -1,7 +1,8 @@
 """Decides whether a lake's table can follow an ALTER TABLE in place, and how rows of before look after it.
 
 A column is known by its number, which PostgreSQL keeps when it is renamed and never gives to another. As long as the
-table's files are the same, no row was rewritten: values of before are as they were, and those of a new column are the
+table's files are the same, no row was rewritten, and no partition brought or took any:
+values of before are as they were, and those of a new column are the
 one that the catalogue has for them.
 
 Invariant: no I/O. What might be told wrongly (another type, a name that now is another column's, a column that came and
@@ -51,22 +52,33 @@ class Column(NamedTuple):
 
 
 class TableForm(NamedTuple):
-    """A table: its number, its files, the number of its last column ever, whether it is none of partitions."""
+    """A table: its number, its file, the number of its last column ever, whether it is none of partitions."""
 
     table: int
     files: str
     last: int
     plain: bool
     columns: list[Column]
+    parts: dict[str, str]
+    """The partitions, by their numbers: since when each is in its place, and its file."""
+
+    born: list[str]
+    """The partitions that were made in their place, so that events told all their rows."""
 
     @classmethod
     def parse(cls, text: str) -> TableForm | None:
         """Read the JSON of a description; None where nothing was noted."""
         if not text:
             return None
-        found = json.loads(text)
+        found: dict[str, Any] = {"parts": {}, "born": []} | json.loads(text)
         columns = [Column(**column) for column in found.pop("columns")]
         return cls(**found, columns=columns)
+
+    def has_the_rows_of(self, held: TableForm) -> bool:
+        """Say whether no rows were written anew, and none came or went with a partition."""
+        same = (held.table, held.files) == (self.table, self.files)
+        kept = held.parts.items() <= self.parts.items()
+        return same and kept and self.parts.keys() - held.parts.keys() <= set(self.born)
 
     def numbers(self, names: Iterable[str]) -> list[int]:
         """Return the numbers of columns."""
@@ -135,7 +147,7 @@ def _filled(text: str | None, name: str, type_name: str, kind: pa.DataType, rows
 
 def evolution(held: TableForm | None, now: TableForm | None) -> Evolution | None:
     """Return what became of a table's columns; None when it has to be copied anew."""
-    if held is None or now is None or (held.table, held.files) != (now.table, now.files):
+    if held is None or now is None or not now.has_the_rows_of(held):
         return None
     before, after = ({column.number: column for column in form.columns} for form in (held, now))
     added = [column for number, column in after.items() if number not in before]

@@ -1,7 +1,9 @@
 -- Say how the tables captured into a log look now: columns with the types below their domains, the key, a shape that
--- differs after every ALTER TABLE and with another key, its form (see `form.TableForm`), and the query that reads the
+-- differs after every ALTER TABLE, with another key and with other partitions, its form (see `form.TableForm`), and the query that reads the
 -- rows, most values as the text that triggers write. Columns that are computed when they are read are left out and named apart: triggers see none of them.
 -- The version, and the query for it, differ after every ALTER TABLE: it says whether a copy's snapshot shows this form.
+-- A partition was born in its place where one of its columns is as CREATE TABLE made it: ATTACH PARTITION writes them
+-- all again. So it had no rows before, whose events would be missing.
 -- Bare in JSON are boolean, bigint, smallint and int, but no domains over them.
 -- Locks nothing. Returns a row a trigger, in the order of `source_table.SourceTable`.
 select
@@ -25,14 +27,8 @@ select
     ) as reading,
     jsonb_build_object(
         'table', class.oid::bigint,
-        'files', coalesce(
-            (
-                select md5(string_agg(concat_ws(':', f.oid, f.relfilenode), ',' order by f.oid))
-                from pg_catalog.pg_partition_tree(class.oid) as p
-                inner join pg_catalog.pg_class as f on p.relid = f.oid
-            ),
-            class.relfilenode::text
-        ),
+        'files', class.relfilenode::text, 'parts', coalesce(parts.files, '{}'),
+        'born', coalesce(parts.born, '[]'),
         'last', class.relnatts, 'plain', class.relkind = 'r', 'columns', described.forms
     )::text as form,
     described.version,
@@ -44,6 +40,31 @@ from pgq.capture_status as status
 inner join pg_catalog.pg_class as class on status.table_id = class.oid
 inner join pg_catalog.pg_namespace as namespace on class.relnamespace = namespace.oid
 cross join lateral pgq.trigger_options(status.arguments) as options
+cross join lateral (
+    select
+        jsonb_object_agg(p.oid::bigint::text, p.place || ':' || p.file) as files,
+        jsonb_agg(p.oid::bigint::text) filter (where p.is_born) as born,
+        string_agg(p.oid::text || ':' || p.place, ',' order by p.oid) as places
+    from (
+        select
+            part.oid,
+            part.relfilenode::text as file,
+            i.xmin::text as place,
+            made.columns > 0 as is_born
+        from pg_catalog.pg_partition_tree(class.oid) as tree
+        inner join pg_catalog.pg_class as part on tree.relid = part.oid
+        inner join pg_catalog.pg_inherits as i on part.oid = i.inhrelid
+        inner join pg_catalog.pg_type as t on part.reltype = t.oid
+        cross join lateral (
+            select count(*) as columns
+            from pg_catalog.pg_attribute as a
+            where
+                a.attrelid = part.oid and a.attnum > 0 and not a.attisdropped
+                and a.xmin = i.xmin and t.xmin = i.xmin and a.cmin = t.cmin
+        ) as made
+        where tree.relid <> class.oid
+    ) as p
+) as parts
 cross join lateral (
     select
         array_agg(c.attname::text order by c.attnum) as column_names,
@@ -61,7 +82,8 @@ cross join lateral (
                 string_agg(
                     concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin, c.mask), ','
                     order by c.attnum
-                )
+                ),
+                '|' || parts.places
             )
         ) as shape,
         (
