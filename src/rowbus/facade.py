@@ -61,6 +61,7 @@ from rowbus.messages.message_types import command, declare, event, message
 from rowbus.messages.mutators import Draft, Mutator
 from rowbus.messages.return_code import ReturnCode
 from rowbus.messages.sqlserver_address import SqlServerAddress
+from rowbus.messages.uniqueness import UniqueMessageId
 from rowbus.running.threads import run_in_thread
 from rowbus.sagas.context import SagaContext
 from rowbus.sagas.saga import Saga, handles, not_found, starts, timeout, upgrade
@@ -114,6 +115,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "Lanes",
     "by_key",
     "by_priority",
+    "UniqueMessageId",
     "fair",
     "FailureHandling",
     "NativeDelayedDelivery",

@@ -215,6 +215,9 @@ class EndpointSettings:
     body_string: bool = False
     """Whether queues get the generated BodyString column, readable in SQL tools. Defaults to False."""
 
+    takes_unique: bool = False
+    """Whether messages may be sent here that exist once, by `send(…, unique=…)`. Defaults to False."""
+
     install: bool = True
     """Whether starting creates the queues that are missing. Never creates the schema. Defaults to True."""
 
@@ -276,17 +279,15 @@ class EndpointSettings:
             )
 
     def _check_numbers(self) -> None:
-        if self.deduplicate_for is not None and self.deduplicate_for <= timedelta(0):
-            raise ConfigurationError(
-                f"deduplicate_for is {self.deduplicate_for}; it must be longer than nothing."
-            )
+        for name in ("deduplicate_for", "purge_expired_every", "audit_time_to_be_received"):
+            span = getattr(self, name)
+            if span is not None and span <= timedelta():
+                raise ConfigurationError(f"{name} must be longer than nothing, or None.")
         check_time_limit(self.time_limit)
         if self.peek_delay < SHORTEST_PEEK_DELAY:
             raise ConfigurationError(
                 f"peek_delay is {self.peek_delay.total_seconds()} s; it must be at least 100 ms (advised: up to 10 s)."
             )
-        if self.purge_expired_every is not None and self.purge_expired_every <= timedelta():
-            raise ConfigurationError("purge_expired_every must be longer than nothing, or None.")
         for name, least in (
             ("concurrency", 0),
             ("batch_size", 1),
@@ -304,8 +305,6 @@ class EndpointSettings:
                 raise ConfigurationError(f"{name} is {given}; it must be at least 1, or None.")
         if self.throttle_delay < timedelta():
             raise ConfigurationError(f"throttle_delay is {self.throttle_delay}; it must not be negative.")
-        if self.audit_time_to_be_received is not None and self.audit_time_to_be_received <= timedelta():
-            raise ConfigurationError("audit_time_to_be_received must be longer than nothing, or None.")
 
     @property
     def effective_concurrency(self) -> int:

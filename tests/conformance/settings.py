@@ -43,6 +43,7 @@ class Settings(TypedDict, total=False):
     foreign_notifications: bool
     body_string: bool
     install: bool
+    takes_unique: bool
     purge_on_startup: bool
     service_platform: Platform | None
     time_to_trigger_circuit_breaker: timedelta

@@ -33,6 +33,7 @@ from rowbus.transport.published_contracts.postgresql import PublishedContractsTa
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.recurring.postgresql import RecurringTable
+from rowbus.transport.uniqueness.postgresql import UniqueTable
 from tests.fixtures.every import every
 from tests.fixtures.sql_files import (
     LOG,
@@ -63,6 +64,7 @@ CLAIMED = QueueAddress("public", "ClaimedValues")
 OUTBOX = "orders_OutboxData"
 RUNNING = QueueAddress("public", "orders.Running")
 LIMITS = QueueAddress("public", "orders.Limits")
+UNIQUE = QueueAddress("public", "orders.Unique")
 OPERATIONS = QueueAddress("public", "Rowbus.Operations")
 DISCARDED = QueueAddress("public", "Rowbus.Discarded")
 PAUSES = QueueAddress("public", "Rowbus.Pauses")
@@ -85,6 +87,8 @@ IDENTIFIERS = {
     "keep_until_index": "claimed_keep_until",
     "recurring": RECURRING.table,
     "limits": LIMITS.table,
+    "claims": UNIQUE.table,
+    "place": ORDERS.table,
     "running": RUNNING.table,
     "operations": OPERATIONS.table,
     "pauses": PAUSES.table,
@@ -257,6 +261,9 @@ VALUES = {
     "stayed": "0",
     "result": "",
     "row_id": "00000000-0000-4000-8000-000000000000",
+    "value": "reminder-7",
+    "within": "1 hour",
+    "locked_values": "{reminder-7}",
     "endpoint": "Billing",
     "topics": "{Shop.Messages.OrderPlaced}",
     "queue_address": '"public"."Billing"',
@@ -333,6 +340,7 @@ def with_queue(session: Session) -> Session:
         *HistoryTable(HISTORY).create(),
         *RecurringTable(RECURRING).create(),
         *LimitTable(LIMITS).create(),
+        *UniqueTable(UNIQUE).create(),
         *LongWorkTable(RUNNING).create(),
         *DelayedStoreTable(STORE).create(),
         *DelayedTable(DELAYED).create(),

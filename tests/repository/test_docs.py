@@ -529,7 +529,6 @@ DENIALS = {
     "visibility timeout": "visibility_timeout",
     "compaction": "compacted",
     "schema registry": "schema_registry",
-    "queueing_lock": "unique",
     "stalled jobs": "heartbeat_interval",
     "TransactionScope": "transaction_scope_timeout",
 }

@@ -65,6 +65,7 @@ from rowbus.transport.recurring.service import Recurring, RecurringService
 from rowbus.transport.recurring.table import recurring_table
 from rowbus.transport.requests.pending import PendingRequests
 from rowbus.transport.requests.receiver import AnswerReceiver, Sweeper
+from rowbus.transport.uniqueness.table import UniqueSweeper, unique_table
 from tests.conformance.transport import eventually, never
 
 pytestmark = pytest.mark.one_version
@@ -78,6 +79,7 @@ CLAIMED = QueueAddress("public", "ClaimedValues")
 RUNNING = QueueAddress("public", "Sales.Running")
 SCHEDULES = QueueAddress("public", "Sales.Recurring")
 LIMITS = QueueAddress("public", "Sales.Limits")
+UNIQUE = QueueAddress("public", "Sales.Unique")
 IDENTITY = Identity("Sales", "machine", "0" * 32)
 TICKER = rowbus.TickerSettings(standby_delay=SHORT, retry_delay=SHORT, maintenance_period=SHORT)
 
@@ -224,6 +226,12 @@ async def limits(place: Place) -> service.Service:
     return LimitSweeper(await place.pool(), limit_table(LIMITS), place.alarm, interval=SHORT.total_seconds())
 
 
+async def unique(place: Place) -> service.Service:
+    return UniqueSweeper(
+        await place.pool(), unique_table(UNIQUE), place.alarm, interval=SHORT.total_seconds()
+    )
+
+
 class BusySlot:
     """A slot whose handler runs all the time."""
 
@@ -280,6 +288,7 @@ SERVICES: dict[str, tuple[Make, str]] = {
     "ClaimKeeper": (claims, 'Could not forget old claimed values of "public"."ClaimedValues"'),
     "RecurringService": (recurring, 'Could not send recurring messages of "public"."Sales.Recurring"'),
     "LimitSweeper": (limits, 'Could not forget idle keys of "public"."Sales.Limits"'),
+    "UniqueSweeper": (unique, 'Could not forget the free values of "public"."Sales.Unique"'),
     "HandlerWatch": (handler_watch, "Could not look for cancelled messages of Sales"),
     "LongWork": (long_work, 'Could not look after running work of "public"."Sales.Running"'),
     "AnswerReceiver": (answers, f"Failed to receive answers from {ANSWERS}"),
@@ -311,6 +320,7 @@ async def place(log_database: str, heard: list[str]) -> AsyncIterator[Place]:
         recurring_table(SCHEDULES),
         claimed_values(CLAIMED),
         limit_table(LIMITS),
+        unique_table(UNIQUE),
         long_work_table(RUNNING),
     ):
         await create_table(session, table, "the table")

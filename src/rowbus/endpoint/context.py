@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from rowbus.endpoint.sender import Sender
     from rowbus.messages.dispatch import AnySend, Multicast
     from rowbus.messages.outgoing import Options
+    from rowbus.messages.uniqueness import UniqueMessageId
     from rowbus.transport.composition import Composer, Destination, Incoming
     from rowbus.transport.receiving.delivery import Delivery
+    from rowbus.transport.uniqueness.table import UniqueSend
 
 logger = logging.getLogger("rowbus.endpoint")
 
@@ -109,6 +111,9 @@ class MessageContext(HandlerVerbs):
             await self._on_loop(self._delivery.send_now(send))
         else:
             self._delivery.send(send)
+
+    async def _leave_once(self, unique: UniqueSend, *, immediate: bool) -> UniqueMessageId:
+        return await self._on_loop(self._delivery.send_once(unique, immediate=immediate))
 
     async def _leave_to_all(self, event: Multicast, *, immediate: bool) -> None:
         sends = event.to(await self._on_loop(self._sender.subscribers(event.types, self._delivery.ask)))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import SessionPool
     from rowbus.database.statements import Statement
     from rowbus.endpoint.sender import Sender
+    from rowbus.messages.uniqueness import UniqueMessageId
+    from rowbus.transport.uniqueness.table import UniqueSend
 
 T = TypeVar("T")
 
@@ -65,6 +67,15 @@ class LongDelivery(Delivery):
 
     step: Callable[[bool], AbstractAsyncContextManager[Delivery]]
     """Opens a transaction, which ends the work too if that is asked for."""
+
+    async def send_once(self, unique: UniqueSend, *, immediate: bool) -> UniqueMessageId:
+        """Send a unique message in a transaction of its own; raises HandlerError without `immediate`."""
+        if not immediate:
+            raise HandlerError(
+                "A handler that takes long is in no transaction that a unique message could leave with: send it within "
+                "`context.transaction()`, or with immediate=True."
+            )
+        return await super().send_once(unique, immediate=True)
 
     note_progress: Callable[[float, str], Coroutine[Any, Any, None]]
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.errors import ConfigurationError
+from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.messages.identity import Identity
 from rowbus.platform.plug_ins import saga_audit_queue
 from rowbus.running.critical import Alarm
@@ -20,6 +22,7 @@ from rowbus.transport.limits.rate import limits_address
 from rowbus.transport.limits.table import own_limits
 from rowbus.transport.long_work.table import long_work_address, own_long_work
 from rowbus.transport.recurring.table import own_schedules, recurring_address
+from rowbus.transport.uniqueness.table import own_claims, unique_address
 
 if TYPE_CHECKING:
     from rowbus.endpoint.component import Component
@@ -89,8 +92,9 @@ class Parts(NamedTuple):
         values = [own_values(address) for address in self.claimed_values]
         limits = [] if self.limits is None else [own_limits(self.limits)]
         long = [] if self.long_work is None else [own_long_work(self.long_work)]
+        claims = [] if self.unique is None else [own_claims(self.unique)]
         sagas = (table for each in self.components for table in each.tables)
-        return [*inbox, *sagas, *schedules, *limits, *long, *values]
+        return [*inbox, *sagas, *schedules, *limits, *long, *claims, *values]
 
     @property
     def claimed_values(self) -> list[QueueAddress]:
@@ -117,6 +121,19 @@ class Parts(NamedTuple):
     def long_work(self) -> QueueAddress | None:
         """The table of its running work, if a handler takes long. Raises ConfigurationError on SQL Server."""
         return long_work_address(self.name, self.addresses) if self.handlers.has_long else None
+
+    @property
+    def unique(self) -> QueueAddress | None:
+        """The table of its queue's unique messages, if it takes some. Raises ConfigurationError where it cannot."""
+        if not self.settings.takes_unique:
+            return None
+        delayed = self.address.satellite(DEFAULT_DELAYED_SUFFIX)
+        if self.lanes is not None or self.delayed != delayed:
+            raise ConfigurationError(
+                f"Endpoint {self.name} cannot take unique messages: they wait in its queue or in {delayed}, and so it "
+                "can have no lanes, no store of delayed messages, and no other table of them."
+            )
+        return unique_address(self.address)
 
     @property
     def limits(self) -> QueueAddress | None:

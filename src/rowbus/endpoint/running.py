@@ -58,6 +58,7 @@ from rowbus.transport.receiving.interrupted_messages import Seclusion
 from rowbus.transport.receiving.preparation import ExpiredPurger, prepare
 from rowbus.transport.receiving.receiver import Receiver
 from rowbus.transport.recurring.service import RecurringService
+from rowbus.transport.uniqueness.table import UniqueSweeper, unique_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -299,6 +300,7 @@ class RunningEndpoint:
             self._make_purger(parts),
             self._make_recurring(parts),
             self._make_sweeper(parts),
+            self._make_unique_sweeper(parts),
             self._make_handler_watch(parts),
             self._make_teller(parts),
             self._publisher,
@@ -343,6 +345,13 @@ class RunningEndpoint:
     def _make_sweeper(self, parts: Parts) -> LimitSweeper | None:
         return (
             None if parts.limits is None else LimitSweeper(self._pool, limit_table(parts.limits), parts.alarm)
+        )
+
+    def _make_unique_sweeper(self, parts: Parts) -> UniqueSweeper | None:
+        return (
+            None
+            if parts.unique is None
+            else UniqueSweeper(self._pool, unique_table(parts.unique), parts.alarm)
         )
 
     def _all_receivers(self) -> Sequence[Receiver]:

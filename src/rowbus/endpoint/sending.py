@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.dispatch import AnySend, Multicast
+    from rowbus.messages.uniqueness import UniqueMessageId
     from rowbus.transport.composition import Composer, Destination
     from rowbus.transport.long_work.table import WorkStatus
+    from rowbus.transport.uniqueness.table import UniqueSend
 
 
 class Sending(AsyncSendVerbs):
@@ -100,6 +102,9 @@ class Sending(AsyncSendVerbs):
 
     async def _leave(self, send: AnySend, *, immediate: bool) -> None:  # noqa: ARG002 - always
         await self._started().gathering.leave(send)
+
+    async def _leave_once(self, unique: UniqueSend, *, immediate: bool) -> UniqueMessageId:  # noqa: ARG002 - always
+        return await self._started().dispatcher.send_once(unique)
 
     async def _leave_to_all(self, event: Multicast, *, immediate: bool) -> None:  # noqa: ARG002 - as above
         running = self._started()

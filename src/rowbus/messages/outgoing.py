@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
+    from rowbus.messages.uniqueness import OnConflict
     from rowbus.running.telemetry.spans import Attributes, Spans
 
 Due = timedelta | datetime | None
@@ -73,6 +74,12 @@ class Options(NamedTuple):
     """What its lane is chosen by, and in which order it is handled, where it goes to."""
     priority: str | None = None
     """The lane that it names, where it goes to."""
+    unique: str | None = None
+    """The value that no other message for its queue is to have, for as long as the next two say."""
+    while_waiting: bool = False
+    within: timedelta | None = None
+    on_conflict: OnConflict | None = None
+    """What becomes of a message whose value another has; None: that one is kept."""
 
     @property
     def due(self) -> Due:

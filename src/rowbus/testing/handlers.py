@@ -26,6 +26,7 @@ from rowbus.messages.message import MessageRow
 from rowbus.messages.message_types import serialize
 from rowbus.messages.mutators import put_on
 from rowbus.messages.outgoing import Options, Origin, compose
+from rowbus.messages.uniqueness import UniqueMessageId
 from rowbus.testing.outcome import Outcome, SentMessage
 from rowbus.transport.claims.claim_check import ClaimCheck
 from rowbus.transport.receiving.delivery import Delivery
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from rowbus.messages.dispatch import Leaving
     from rowbus.messages.mutators import Mutator
     from rowbus.transport.receiving.dispatcher import Dispatcher
+    from rowbus.transport.uniqueness.table import UniqueSend
 
 
 class Memory:
@@ -86,6 +88,11 @@ class Outbox:
         """Take what a handler sends with `immediate`."""
         await self.leave(sends, immediate=True)
 
+    async def send_once(self, unique: UniqueSend) -> UniqueMessageId:
+        """Take a unique message, as if no other had its value."""
+        await self.leave([unique.send], immediate=False)
+        return UniqueMessageId(unique.send.message.message_id, "sent")
+
     def outcome(self, error: BaseException | None) -> Outcome:
         """Return what became of the attempt."""
         return Outcome(tuple(self.sent), error, tuple(self.appended), tuple(self.progress))
@@ -121,6 +128,7 @@ class NoTransaction:
         return self._connection
 
     sync_handler_connection = handler_connection
+    ended = True
 
     @asynccontextmanager
     async def session(self) -> AsyncGenerator[NoTransaction]:

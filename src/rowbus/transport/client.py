@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Unpack
 
 from rowbus.database.backends import borrow, borrow_async
@@ -21,6 +22,7 @@ from rowbus.messages.identity import Identity
 from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.mutators import Mutator, bound_mutators, checked_mutators
 from rowbus.messages.outgoing import Due, Options, Origin
+from rowbus.messages.uniqueness import UniqueMessageId
 from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.composition import Composer, Destination, identity_of
 from rowbus.transport.inserts import CountedMessages, Inserts
@@ -29,6 +31,8 @@ from rowbus.transport.pubsub.publication import publish
 from rowbus.transport.queues.installer import create_missing
 from rowbus.transport.send_options import SendOptions, asked, options_of
 from rowbus.transport.send_verbs import AsyncSendVerbs, SendVerbs, Verbs
+from rowbus.transport.uniqueness.sending import leave_once
+from rowbus.transport.uniqueness.table import UniqueSend, unique_address, unique_table
 
 
 class ConnectionVerbs(Verbs):
@@ -72,6 +76,16 @@ class ConnectionVerbs(Verbs):
             due = send.due if isinstance(send, DelayedSend) else None
             await self._create(session, send.destination, due)
         await run_as_one(session, self._inserts.of(send))
+
+    async def _leave_once(self, unique: UniqueSend, *, immediate: bool) -> UniqueMessageId:
+        if immediate:
+            raise _not_now()
+        self._inserts.refuse_elsewhere(unique)
+        session, destination = await self._session(), unique.send.destination
+        if self._create_missing:
+            await self._create(session, destination, timedelta())
+            await create_missing(session, [unique_table(unique_address(destination))])
+        return await leave_once(session, unique, notify=self._inserts.notify)
 
     async def _leave_to_all(self, event: Multicast, *, immediate: bool) -> None:
         if immediate:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.messages.dispatch import Send
 from rowbus.transport.claims.claim_check import ClaimCheck
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rowbus.transport.delayed.table import DelayedTable
     from rowbus.transport.pubsub.table import SubscriptionRouting
     from rowbus.transport.queues.table import MessageTable, RecordTable
+    from rowbus.transport.uniqueness.table import UniqueSend
 
 
 class Inserts:
@@ -46,7 +48,7 @@ class Inserts:
         """Look for subscribers in a table; have delayed messages wait in another, or in their destination's own."""
         self.subscriptions = subscriptions
         self._delay_through = delay_through
-        self._notify = notify
+        self.notify = notify
 
     @cached_property
     def _routing(self) -> SubscriptionRouting:
@@ -57,17 +59,17 @@ class Inserts:
         """Return the statements that send a message, or store it until it is due, with the values that it keeps."""
         destination, message = send[:2]
         if isinstance(send, Send):
-            sending = destination_table(destination).send(message, notify=self._notify)
+            sending = destination_table(destination).send(message, notify=self.notify)
             return [*keeping(message), sending] if message.kept else [sending]
         waiting = marked(message, destination_table(destination).address)
-        storing = self._delayed_table(destination).store(waiting, send.due, notify=self._notify)
+        storing = self._delayed_table(destination).store(waiting, send.due, notify=self.notify)
         return [*keeping(message, send.due), storing]
 
     def publication(self, event: Multicast) -> Publication:
         """Return an event as it goes to its subscribers, with the question who they are."""
         subscribers = self._routing.subscribers(topics_of(event.types))
         return Publication(
-            event.message, keeping(event.message), self.subscriptions, subscribers, notify=self._notify
+            event.message, keeping(event.message), self.subscriptions, subscribers, notify=self.notify
         )
 
     def cancelling(self, destination: QueueAddress, message_id: str) -> Statement[int]:
@@ -79,13 +81,13 @@ class Inserts:
         if due is None:
             table = destination_table(destination)
             moment = table.expiry(time_to_be_received)
-            return Bulk(moment, table.copy, table.copy_rows, table.notify() if self._notify else ())
+            return Bulk(moment, table.copy, table.copy_rows, table.notify() if self.notify else ())
         delayed = self._delayed_table(destination)
         return Bulk(
             delayed.due(due),
             delayed.copy,
             delayed.copy_rows,
-            delayed.notify() if self._notify else (),
+            delayed.notify() if self.notify else (),
             forward_to=destination,
         )
 
@@ -99,6 +101,14 @@ class Inserts:
         for mutator in mutators:
             if isinstance(mutator, ClaimCheck) and mutator.address is not None:
                 yield claimed_values(mutator.address)
+
+    def refuse_elsewhere(self, unique: UniqueSend) -> None:
+        """Raise ConfigurationError for a delayed unique message that would wait apart from others of its value."""
+        if self._delay_through is not None and not isinstance(unique.send, Send):
+            raise ConfigurationError(
+                f"A delayed message for {unique.send.destination} is unique where its queue's other delayed messages "
+                "wait: send it by a client without delay_through."
+            )
 
     def _delayed_table(self, destination: QueueAddress) -> DelayedTable:
         """Return where a message for a queue waits: in the table of the endpoint named, else in the destination's."""

@@ -11,10 +11,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, TypedDict, TypeVar, cast
+from typing import Any, Required, TypedDict, TypeVar, cast
 
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.outgoing import NO_OPTIONS, Options
+from rowbus.messages.uniqueness import OnConflict
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,6 +42,15 @@ class SendOptions(MessageOptions, total=False):
     reply_to_this_instance: bool
     immediate: bool
     new_conversation: bool | str | None
+
+
+class UniqueOptions(SendOptions, total=False):
+    """The options of a send, and those that a unique one has beside."""
+
+    unique: Required[str]
+    while_waiting: bool
+    within: timedelta
+    on_conflict: OnConflict
 
 
 class ReplyOptions(MessageOptions, total=False):
@@ -94,4 +104,8 @@ def parameters_of(kind: Any) -> list[inspect.Parameter]:  # noqa: ANN401 - as ab
 
 
 def _notes(kind: Any) -> dict[str, str]:  # noqa: ANN401 - as above
-    return {name: note.__forward_arg__ for name, note in inspect.get_annotations(kind).items()}
+    notes = {name: note.__forward_arg__ for name, note in inspect.get_annotations(kind).items()}
+    return {
+        name: note.removeprefix("Required[").removesuffix("]") if "Required" in note else note
+        for name, note in notes.items()
+    }

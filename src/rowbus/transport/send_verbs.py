@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
 from rowbus.database.steps import run_now
 from rowbus.errors import ConfigurationError
+from rowbus.messages.uniqueness import UniqueMessageId, uniqueness_of
 from rowbus.running.awaited_calls import Awaiting, awaited
-from rowbus.transport.send_options import PublishOptions, SendOptions, asked, options_of
+from rowbus.transport.send_options import PublishOptions, SendOptions, UniqueOptions, asked, options_of
+from rowbus.transport.uniqueness.sending import unique_send
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from rowbus.messages.dispatch import AnySend, Multicast
     from rowbus.messages.outgoing import Options
     from rowbus.transport.composition import Composer, Destination, Incoming
+    from rowbus.transport.uniqueness.table import UniqueSend
 
 T = TypeVar("T")
 
@@ -55,6 +58,10 @@ class Verbs(ABC):
         """Have a message leave; `immediate`: now, and in a transaction of its own."""
 
     @abstractmethod
+    async def _leave_once(self, unique: UniqueSend, *, immediate: bool) -> UniqueMessageId:
+        """Have a unique message leave, as `_leave`, but at once: its sender is told what became of it."""
+
+    @abstractmethod
     async def _leave_to_all(self, event: Multicast, *, immediate: bool) -> None:
         """Have an event leave to all that subscribe, as `_leave`."""
 
@@ -66,8 +73,10 @@ class Verbs(ABC):
         """Send a message as the options say and return its id; without one, the destination is the message."""
         if message is ROUTED:
             destination, message = self._routed(destination, cast("str | None", options.type)), destination
-        to = cast("Destination", destination)
+        to, uniqueness = cast("Destination", destination), uniqueness_of(options)
         send = self._composing().compose(to, message, options, incoming=self._incoming())
+        if uniqueness is not None:
+            return await self._leave_once(unique_send(send, uniqueness), immediate=options.immediate)
         await self._leave(send, immediate=options.immediate)
         return send.message.message_id
 
@@ -87,11 +96,20 @@ class AsyncSendVerbs(Verbs, Awaiting):
     ) -> str: ...
     @overload
     async def send(self, message: object, /, **options: Unpack[SendOptions]) -> str: ...
+    @overload
+    async def send(
+        self, destination: str | QueueAddress, message: object, **options: Unpack[UniqueOptions]
+    ) -> UniqueMessageId: ...
+    @overload
+    async def send(self, message: object, /, **options: Unpack[UniqueOptions]) -> UniqueMessageId: ...
 
     @awaited
-    @options_of(SendOptions)
+    @options_of(UniqueOptions)
     async def send(
-        self, destination: object, message: object = ROUTED, **options: Unpack[SendOptions]
+        self,
+        destination: object,
+        message: object = ROUTED,
+        **options: Any,
     ) -> str:
         """Send a message to a queue, `send(destination, message)`, or to where its route says, and return its id.
 
@@ -114,7 +132,7 @@ class AsyncSendVerbs(Verbs, Awaiting):
         QueueNotFoundError, also when there is no table for its delay, and StorageError, after which your transaction is
         spoilt, as after any error of the database.
         """
-        return await self._send(destination, message, asked(SendOptions, options))
+        return await self._send(destination, message, asked(UniqueOptions, options))
 
     @awaited
     @options_of(PublishOptions)
@@ -139,14 +157,20 @@ class SendVerbs(Verbs):
     ) -> str: ...
     @overload
     def send(self, message: object, /, **options: Unpack[SendOptions]) -> str: ...
+    @overload
+    def send(
+        self, destination: str | QueueAddress, message: object, **options: Unpack[UniqueOptions]
+    ) -> UniqueMessageId: ...
+    @overload
+    def send(self, message: object, /, **options: Unpack[UniqueOptions]) -> UniqueMessageId: ...
 
-    @options_of(SendOptions)
-    def send(self, destination: object, message: object = ROUTED, **options: Unpack[SendOptions]) -> str:
+    @options_of(UniqueOptions)
+    def send(self, destination: object, message: object = ROUTED, **options: Any) -> str:
         """Send a message to a queue and return its id: from a client, in your transaction, which you commit.
 
         From a handler it leaves when that has succeeded. Otherwise, and for the options, see `AsyncSendVerbs.send`.
         """
-        return run_now(self._send(destination, message, asked(SendOptions, options)))
+        return run_now(self._send(destination, message, asked(UniqueOptions, options)))
 
     @options_of(PublishOptions)
     def publish(self, event: object, **options: Unpack[PublishOptions]) -> str:

@@ -34,6 +34,7 @@ from rowbus.transport.composition import Composer, identity_of
 from rowbus.transport.inserts import Inserts
 from rowbus.transport.pubsub.publication import publish
 from rowbus.transport.send_verbs import AsyncSendVerbs, HandlerVerbs, SendVerbs
+from rowbus.transport.uniqueness.sending import leave_once
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database
@@ -45,9 +46,11 @@ if TYPE_CHECKING:
     from rowbus.log.consumers.keys import Keys
     from rowbus.log.event import Batch, Event
     from rowbus.messages.dispatch import AnySend, Multicast
+    from rowbus.messages.uniqueness import UniqueMessageId
     from rowbus.running.critical import Alarm
     from rowbus.settings import ConsumerSettings
     from rowbus.transport.pubsub.publication import Publication
+    from rowbus.transport.uniqueness.table import UniqueSend
 
 SUBSCRIPTIONS = "SubscriptionRouting"
 
@@ -66,6 +69,12 @@ class ConsumerSender:
         await self._pool.open()
         async with self._pool.session() as session:
             await run_as_one(session, statements)
+
+    async def send_once_now(self, unique: UniqueSend) -> UniqueMessageId:
+        """Send a unique message in a transaction of its own."""
+        await self._pool.open()
+        async with self._pool.session() as session:
+            return await leave_once(session, unique, notify=self.inserts.notify)
 
     async def publish_now(self, publication: Publication) -> None:
         """Publish an event in a transaction of its own."""
@@ -123,6 +132,11 @@ class EventContext(HandlerVerbs):
             await self._on_loop(self._sender.send_now(statements))
         else:
             await run_as_one(self._session(), statements)
+
+    async def _leave_once(self, unique: UniqueSend, *, immediate: bool) -> UniqueMessageId:
+        if immediate:
+            return await self._on_loop(self._sender.send_once_now(unique))
+        return await leave_once(self._session(), unique, notify=self._sender.inserts.notify)
 
     async def _leave_to_all(self, event: Multicast, *, immediate: bool) -> None:
         publication = self._sender.inserts.publication(event)

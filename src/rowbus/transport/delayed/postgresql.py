@@ -63,7 +63,7 @@ class DelayedTable(WaitingMessages):
         parameters = {
             "headers": encode_copied_headers(message.headers),
             "body": message.body,
-            **_due(due),
+            **due_parameters(due),
             "notify": notify,
         }
         return Statement(self._store, parameters, no_rows)
@@ -101,7 +101,7 @@ class DelayedTable(WaitingMessages):
 
     def due(self, due: Due) -> Statement[datetime]:
         """Ask the database when a message stored now would be due, as `copy` wants it."""
-        return Statement(self._once("due", "Failed to delay messages in"), _due(due), scalar)
+        return Statement(self._once("due", "Failed to delay messages in"), due_parameters(due), scalar)
 
     def take_due(self, batch_size: int) -> Statement[list[DueMessage]]:
         """Lock up to so many messages that are due, the longest due first, passing over those others have locked."""
@@ -292,7 +292,8 @@ class DelayedTable(WaitingMessages):
         return query
 
 
-def _due(due: Due) -> dict[str, object]:
+def due_parameters(due: Due) -> dict[str, object]:
+    """Return when a message is due, as the parameters `at` and `delay` of a statement."""
     return {"at": _at(due), "delay": _delay(due)}
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from rowbus.database.steps import answer_steps
 from rowbus.errors import ConfigurationError, HandlerError
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
@@ -20,6 +21,7 @@ from rowbus.running.critical import OnCriticalError, report
 from rowbus.running.functions import check_function, described, is_unawaited
 from rowbus.running.scope import require_unfinished
 from rowbus.running.threads import run_in_thread
+from rowbus.transport.uniqueness.sending import leaving
 from rowbus.work.attempt import Attempt
 
 if TYPE_CHECKING:
@@ -30,9 +32,11 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import AnySend, AppendedEvent, Leaving, Send
     from rowbus.messages.message import MessageRow
+    from rowbus.messages.uniqueness import UniqueMessageId
     from rowbus.running.threads import Threads
     from rowbus.transport.queues.destination_rule import Destinations
     from rowbus.transport.receiving.dispatcher import Dispatcher
+    from rowbus.transport.uniqueness.table import UniqueSend
 
 logger = logging.getLogger("rowbus.receiving")
 
@@ -164,6 +168,17 @@ class Delivery(Attempt):
         require_unfinished()
         self._dispatcher.note(sends)
         self.sends.extend(sends)
+
+    async def send_once(self, unique: UniqueSend, *, immediate: bool) -> UniqueMessageId:
+        """Send a unique message with the message's transaction; in mode NONE, or `immediate`, in one of its own.
+
+        Raises QueueNotFoundError, StorageError.
+        """
+        require_unfinished()
+        self._dispatcher.note([unique.send])
+        if immediate or self._session.ended:
+            return await self._dispatcher.send_once(unique)
+        return await answer_steps(self.run, leaving(unique, notify=self._dispatcher.notify))
 
     def withdraw(self, message_id: str) -> bool:
         """Send a delayed message of this id not after all, if the attempt was to send it; say whether it was."""

@@ -30,6 +30,7 @@ from rowbus.transport.delayed.delays import NoDelays
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.events import log_table
 from rowbus.transport.queues.table import destination_table, queue_table
+from rowbus.transport.uniqueness.sending import leave_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,9 +39,11 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import Leaving
+    from rowbus.messages.uniqueness import UniqueMessageId
     from rowbus.transport.delayed.delays import Delays
     from rowbus.transport.queues.catalog.table import Catalog
     from rowbus.transport.queues.destination_rule import Destinations
+    from rowbus.transport.uniqueness.table import UniqueSend
 
 T = TypeVar("T")
 
@@ -63,7 +66,7 @@ class Dispatcher:
         A `catalog` knows the queues of which one may have been meant where a destination is missing.
         """
         self._pool = pool
-        self._notify = notify
+        self.notify = notify
         self._delays = delays or NoDelays()
         self._catalog = catalog
         self.doubtful: Bounded[QueueAddress, Destinations] = Bounded()
@@ -113,7 +116,7 @@ class Dispatcher:
         sends, delayed = _split(messages)
         statements: list[Statement[object]] = [*keeping_all(messages)]
         for address, group in by_destination(in_order_of_keys(sends)).items():
-            statements += destination_table(address).send_all(group, notify=self._notify)
+            statements += destination_table(address).send_all(group, notify=self.notify)
         if delayed:
             statements += self._delays.statements(delayed)
         statements += [_cancel(each) for each in leaving if isinstance(each, Cancellation)]
@@ -124,6 +127,11 @@ class Dispatcher:
         """Run a statement that asks something, in a transaction of its own. Raises StorageError."""
         async with self._pool.session() as session:
             return await session.run(statement)
+
+    async def send_once(self, unique: UniqueSend) -> UniqueMessageId:
+        """Send a unique message in a transaction of its own; raises as `leave_once`."""
+        async with self._pool.session() as session:
+            return await leave_once(session, unique, notify=self.notify)
 
     async def dispatch(self, leaving: Sequence[Leaving], session: AsyncSession | None = None) -> None:
         """Send and append in a transaction of its own, committed when this returns.

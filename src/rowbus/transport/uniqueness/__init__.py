@@ -1,0 +1,1 @@
+"""Unique sends: of the messages for a queue that have one value, one exists at a time."""
