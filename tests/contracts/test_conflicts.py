@@ -11,7 +11,7 @@ import pytest
 import rowbus
 from rowbus import contracts
 from rowbus.contracts.conflicts import find_conflicts
-from rowbus.contracts.published import PublishedContract
+from rowbus.contracts.contract import PublishedContract
 
 if TYPE_CHECKING:
     from collections.abc import Callable

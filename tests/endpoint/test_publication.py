@@ -22,7 +22,7 @@ from tests.fixtures.command_line import as_role
 from tests.fixtures.every import every
 
 if TYPE_CHECKING:
-    from rowbus.contracts.published import PublishedContract
+    from rowbus.contracts.contract import PublishedContract
     from tests.fixtures.command_line import Ask
 
 ROWS = 'select endpoint, version, document from "Rowbus.Contracts" order by published'

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from rowbus.cli.target import Runnable
     from rowbus.contracts import Break, Contract
-    from rowbus.contracts.published import PublishedContract
+    from rowbus.contracts.contract import PublishedContract
 
 MOST_SEEN = 1000  # messages of a queue from which a contract is inferred
 _QUEUE = "queue:"

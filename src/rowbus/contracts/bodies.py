@@ -15,9 +15,8 @@ from rowbus.contracts.fit import misfits
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rowbus.contracts.contract import Contract
+    from rowbus.contracts.contract import Contract, PublishedContract
     from rowbus.contracts.fit import Misfit
-    from rowbus.contracts.published import PublishedContract
     from rowbus.messages.address import QueueAddress
 
 

@@ -14,8 +14,7 @@ from rowbus.transport.queues.diagnosis import Finding, Level
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rowbus.contracts.contract import Contract, Use
-    from rowbus.contracts.published import PublishedContract
+    from rowbus.contracts.contract import Contract, PublishedContract, Use
 
 _ADVICE: Final = (
     "make the handler take both (`rowbus contracts check` says what fits), deploy it, and then the sender; what failed "

@@ -13,6 +13,7 @@ from rowbus.messages.conventions import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
+    from datetime import datetime
 
 Schema: TypeAlias = "Mapping[str, Any]"
 """A JSON Schema, draft 7; `{}` takes anything."""
@@ -119,6 +120,16 @@ class Contract(NamedTuple):
                 key = free_name(component_key(message.name), schemas)
                 schemas[key], messages[key] = message.payload, message
         return schemas, messages
+
+
+class PublishedContract(NamedTuple):
+    """A version of an endpoint's contract; times are aware, by the database's clock."""
+
+    endpoint: str
+    version: str
+    contract: Contract
+    published: datetime
+    seen: datetime
 
 
 def component_key(name: str) -> str:

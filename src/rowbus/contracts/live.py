@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rowbus.contracts.bodies import find_misfits
 from rowbus.contracts.comparison import Break, compare
 from rowbus.contracts.conflicts import find_conflicts_with
-from rowbus.contracts.published import PublishedContract
+from rowbus.contracts.contract import PublishedContract
 from rowbus.transport.queues.catalog.looking import looking
 from rowbus.transport.recoverability.table import error_queue_table
 

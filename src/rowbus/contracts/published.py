@@ -6,12 +6,13 @@ Invariant: tables of strangers, and documents that are none, are passed over; no
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from rowbus.contracts.asyncapi import from_asyncapi
 from rowbus.contracts.conflicts import diagnose_conflicts, find_conflicts
+from rowbus.contracts.contract import PublishedContract
 from rowbus.errors import ConfigurationError, QueueNotFoundError
 from rowbus.transport.published_contracts.table import COLUMNS, SEEN_EVERY, contracts_table
 from rowbus.transport.queues.catalog.finding import find_tables
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from rowbus.contracts.contract import Contract
     from rowbus.database.sessions import Session
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.published_contracts.table import PublishedDocument
@@ -30,16 +30,6 @@ if TYPE_CHECKING:
 
 BESIDE: Final = 2 * SEEN_EVERY
 """How far apart two versions of an endpoint were seen last that are taken to run side by side."""
-
-
-class PublishedContract(NamedTuple):
-    """A version of an endpoint's contract; times are aware, by the database's clock."""
-
-    endpoint: str
-    version: str
-    contract: Contract
-    published: datetime
-    seen: datetime
 
 
 def find_published(session: Session, addresses: Addresses) -> list[PublishedContract]:

@@ -7,7 +7,7 @@ caller's headers win over ours except for the conversation, which cannot be over
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from rowbus.errors import InvalidHeaderError
 from rowbus.messages.headers import Header, encode_copied_headers, encode_headers
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
-    from rowbus.messages.uniqueness import OnConflict
     from rowbus.running.telemetry.spans import Attributes, Spans
 
 Due = timedelta | datetime | None
 """When a message is to be delivered: after a delay, at an aware instant, at once."""
+
+OnConflict = Literal["keep", "replace", "postpone"]
+"""What becomes of a unique message whose value an earlier one has."""
 
 COMPATIBLE_VERSION = "10.0.0"  # the NServiceBus whose headers these are; sagas use it to tell old timeouts
 

@@ -9,12 +9,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self, get_args
 
 from rowbus.errors import ConfigurationError
+from rowbus.messages.outgoing import OnConflict
 
 if TYPE_CHECKING:
     from rowbus.messages.outgoing import Options
-
-OnConflict = Literal["keep", "replace", "postpone"]
-"""What becomes of a message whose value an earlier one has."""
 
 SendOutcome = Literal["sent", "kept", "replaced", "postponed"]
 """What a unique send came to: a new message, the earlier one, a new one in its place, or the earlier one later."""

@@ -14,8 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, Required, TypedDict, TypeVar, cast
 
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.outgoing import NO_OPTIONS, Options
-from rowbus.messages.uniqueness import OnConflict
+from rowbus.messages.outgoing import NO_OPTIONS, OnConflict, Options
 
 F = TypeVar("F", bound=Callable[..., Any])
 

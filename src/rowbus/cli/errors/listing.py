@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from rowbus.contracts.published import PublishedContract
+    from rowbus.contracts.contract import PublishedContract
     from rowbus.messages.message import PeekedMessage
     from rowbus.transport.recoverability.failed_message import FailedMessage, Group
 

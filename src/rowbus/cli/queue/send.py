@@ -28,7 +28,7 @@ from rowbus.transport.client import Client
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
-    from rowbus.contracts.published import PublishedContract
+    from rowbus.contracts.contract import PublishedContract
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
