@@ -43,6 +43,7 @@ NAMES: Final = (
     "rowbus.subscriptions",
     "rowbus.telemetry",
     "rowbus.ticker",
+    "rowbus.uniqueness",
     "rowbus.web",
     "rowbus.workers",
 )
