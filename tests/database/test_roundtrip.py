@@ -12,7 +12,7 @@ from rowbus.database.postgresql import roundtrip
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.handler_connection import HandlerConnection
 from rowbus.database.postgresql.receive_session import ReceiveSession
-from rowbus.database.postgresql.roundtrip import SETTLED, Roundtrips, _Sent
+from rowbus.database.postgresql.roundtrip import SETTLED, Roundtrips, _Request
 from rowbus.database.statements import control
 from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.transport.queues.postgresql import QueueTable
@@ -118,7 +118,7 @@ async def test_a_failure_says_more_than_what_comes_after_it(receiver: ReceiveSes
         receiver.connection.pgconn.make_empty_result,
         (ExecStatus.COMMAND_OK, ExecStatus.FATAL_ERROR, ExecStatus.FATAL_ERROR),
     )
-    last = [_Sent(FAILING, ())]
+    last = [_Request(FAILING, ())]
     roundtrips = Roundtrips(receiver.connection)
 
     assert roundtrips._settle(last, [failure, ended])[0] is failure

@@ -80,12 +80,12 @@ COMMANDS = {
 class Commands(TyperGroup):
     """Commands of which each is imported when it is called, and not to be listed or completed."""
 
-    commands: _Loaded  # type: ignore[assignment]  # nobody adds to the table
+    commands: _LazyCommands  # type: ignore[assignment]  # nobody adds to the table
 
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - what typer gives a group
         """Have the commands of the table."""
         super().__init__(**attributes)
-        self.commands = _Loaded()
+        self.commands = _LazyCommands()
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's click is private
         """Return the names, in the order of the table."""
@@ -103,7 +103,7 @@ class Commands(TyperGroup):
         return name, self.commands[name] if name else found, rest
 
 
-class _Loaded(Mapping[str, Any]):
+class _LazyCommands(Mapping[str, Any]):
     """The commands by name, each imported when it is asked for."""
 
     def __init__(self) -> None:

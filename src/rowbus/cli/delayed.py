@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rowbus.transport.delayed.table import DelayedState
     from rowbus.transport.delayed.waiting import WaitingMessage
     from rowbus.transport.delayed_store.table import KeptMessage
-    from rowbus.transport.queues.catalog.finding import Found
+    from rowbus.transport.queues.catalog.finding import FoundTables
 
 MOST = 100_000  # messages are counted up to here
 COLUMNS = ("table", "waiting#", "overdue#", "next due", "in#", "mover")
@@ -141,7 +141,7 @@ def _list_tables(schema: str | None, database: str | None, *, as_json: bool) -> 
 
 
 def _states(
-    session: Session, found: Found
+    session: Session, found: FoundTables
 ) -> tuple[dict[QueueAddress, tuple[DelayedState, str | None]], dict[QueueAddress, str]]:
     """Count what waits in each table, and say who moves it; say which are left out, and why."""
     states: dict[QueueAddress, tuple[DelayedState, str | None]] = {}

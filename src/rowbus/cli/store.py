@@ -92,7 +92,7 @@ def store_grants(plan: StorePlan, role: str) -> list[Statement[None]]:
 PATIENCE = timedelta(seconds=10)  # with a store that does not answer
 
 
-class Peeked(NamedTuple):
+class NextMessages(NamedTuple):
     """The messages of a store that are due next, and the time of its database."""
 
     messages: list[KeptMessage]
@@ -105,11 +105,11 @@ class TableStore(NamedTuple):
     address: QueueAddress
     location: Database
 
-    def peek(self, limit: int) -> Peeked:
+    def peek(self, limit: int) -> NextMessages:
         """Look at its messages; raises StorageError."""
         table = delayed_store_table(self.address)
         with self.location.session() as session:
-            return Peeked(session.run(table.peek(limit)), session.run(table.state(1)).at)
+            return NextMessages(session.run(table.peek(limit)), session.run(table.state(1)).at)
 
     def state(self, most: int) -> DelayedState:
         """Count its messages; raises StorageError."""

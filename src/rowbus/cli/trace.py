@@ -39,7 +39,7 @@ app = typer.Typer(
 )
 
 
-class Sent(NamedTuple):
+class FollowingMessage(NamedTuple):
     """A message that handlers of another sent, and where it is."""
 
     queue: str
@@ -105,13 +105,13 @@ def message(
         raise typer.Exit(1)
 
 
-def _sent(session: Session, catalog: Catalog, message_id: str) -> Iterator[Sent]:
+def _sent(session: Session, catalog: Catalog, message_id: str) -> Iterator[FollowingMessage]:
     for shape in find_queues(session, catalog):
         if shape.is_queue and shape.readable:
             yield from _sent_to(session, shape.address, message_id)
 
 
-def _sent_to(session: Session, address: QueueAddress, message_id: str) -> Iterator[Sent]:
+def _sent_to(session: Session, address: QueueAddress, message_id: str) -> Iterator[FollowingMessage]:
     try:
         found = look(session, address, queue_table(address).peek(MOST_MESSAGES))
     except NotLookedAtError as error:
@@ -120,7 +120,9 @@ def _sent_to(session: Session, address: QueueAddress, message_id: str) -> Iterat
     for peeked in found:
         headers = read_headers(peeked.headers)
         if headers is not None and headers.get(Header.RELATED_TO) == message_id:
-            yield Sent(str(address), headers.get(Header.MESSAGE_ID) or peeked.id, short_type(headers))
+            yield FollowingMessage(
+                str(address), headers.get(Header.MESSAGE_ID) or peeked.id, short_type(headers)
+            )
 
 
 def _as_row(change: CausedChange) -> tuple[object, ...]:

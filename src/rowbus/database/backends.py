@@ -48,7 +48,7 @@ TABLES_KEPT: Final = 1024
 """How many tables' bound SQL is kept, about 10 kB each; the least recently used goes first."""
 
 
-class Borrowed(NamedTuple):
+class UserConnection(NamedTuple):
     """The user's own connection: what gives a session on it, for one use at a time, and how names become addresses."""
 
     session: Callable[[], Session]
@@ -56,7 +56,7 @@ class Borrowed(NamedTuple):
 
 
 class AsyncBorrowed(NamedTuple):
-    """The user's own asynchronous connection; the twin of `Borrowed`."""
+    """The user's own asynchronous connection; the twin of `UserConnection`."""
 
     session: Callable[[], Awaitable[AsyncSession]]
     addresses: Addresses
@@ -135,12 +135,12 @@ def open_postgresql(dsn: str, *, application_name: str = "rowbus") -> PostgresDa
     return PostgresDatabase(dsn, application_name=application_name)
 
 
-def borrow(connection: object, schema: str | None = None) -> Borrowed:
+def borrow(connection: object, schema: str | None = None) -> UserConnection:
     """Return the user's synchronous connection as ours to use; raises ConfigurationError when it is no such thing."""
     other = _of_connection(connection)
     if other is not None:
-        return Borrowed(*other.borrow(connection, schema))
-    return Borrowed(borrowed.borrow(connection), PostgresAddresses(schema or DEFAULT_SCHEMA))
+        return UserConnection(*other.borrow(connection, schema))
+    return UserConnection(borrowed.borrow(connection), PostgresAddresses(schema or DEFAULT_SCHEMA))
 
 
 def borrow_async(connection: object, schema: str | None = None) -> AsyncBorrowed:

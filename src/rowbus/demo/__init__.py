@@ -33,7 +33,7 @@ def main(
     `rowbus_demo` and `rowbus_demo_replica` anew and leaves them there. To be called in the main thread: it takes over
     SIGTERM and SIGHUP while it runs.
     """
-    from rowbus.demo.course import Asked, run  # noqa: PLC0415 - endpoints load this package, not all of it
+    from rowbus.demo.course import DemoOptions, run  # noqa: PLC0415 - endpoints load this package, not all of it
     from rowbus.demo.web_shop import default_file  # noqa: PLC0415 - as above
 
-    return run(Asked(orders or default_file(), database, workers, spark, keep), json=json)
+    return run(DemoOptions(orders or default_file(), database, workers, spark, keep), json=json)

@@ -103,7 +103,7 @@ STUCK_SECONDS = 30.0
 POLL_SECONDS = 0.02
 
 
-class Asked(NamedTuple):
+class DemoOptions(NamedTuple):
     """What the demo was asked for."""
 
     orders: Path
@@ -113,7 +113,7 @@ class Asked(NamedTuple):
     keep: bool = False
 
 
-def run(asked: Asked, *, json: bool) -> int:
+def run(asked: DemoOptions, *, json: bool) -> int:
     """Run the demo and return its exit code; see `rowbus.demo.main`."""
     talk = Console(stderr=True, highlight=False)
     # Interrupted in the middle of a transaction, the driver warns that it cannot end it. Its connection ends it.
@@ -148,7 +148,7 @@ def _interrupted(talk: Console) -> int:
     return INTERRUPTED
 
 
-def _run(asked: Asked, talk: Console, tell: Callable[[Summary], None]) -> Summary:
+def _run(asked: DemoOptions, talk: Console, tell: Callable[[Summary], None]) -> Summary:
     began = time.monotonic()
     lines = count_lines(asked.orders)
     with_spark = _has_spark(asked.spark, talk)

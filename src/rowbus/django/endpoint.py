@@ -66,7 +66,7 @@ def receiving(alias: str, context: SyncContext) -> Generator[None]:
         close_old_connections()
 
 
-class _Held(Wrapper):
+class _HandlerWrapper(Wrapper):
     """Django's wrapper of a database, less the verbs that would end the transaction."""
 
     def hold(self, connection: Any) -> None:  # noqa: ANN401 - psycopg's, which Django has no type for
@@ -122,13 +122,13 @@ class _Held(Wrapper):
         raise _forbidden("change the autocommit of")
 
 
-def _held_on(connection: Any, alias: str) -> _Held:  # noqa: ANN401 - psycopg's, or another driver's
+def _held_on(connection: Any, alias: str) -> _HandlerWrapper:  # noqa: ANN401 - psycopg's, or another driver's
     """Return Django's wrapper of a handler's connection; the same one for as long as that lives."""
     held = getattr(connection, "orm", None)
-    if not isinstance(held, _Held) or held.alias != alias:
+    if not isinstance(held, _HandlerWrapper) or held.alias != alias:
         plain = require_psycopg(connections.create_connection(alias))
         kind: Any = type(plain)
-        held = cast("_Held", _held_class(kind)(plain.settings_dict, alias))
+        held = cast("_HandlerWrapper", _held_class(kind)(plain.settings_dict, alias))
         held.hold(connection)
         connection.orm = held
     return held
@@ -137,7 +137,7 @@ def _held_on(connection: Any, alias: str) -> _Held:  # noqa: ANN401 - psycopg's,
 @lru_cache(maxsize=16)
 def _held_class(kind: Any) -> type[Any]:  # noqa: ANN401 - a class of wrappers, hashed as every class is
     """Return a class of wrappers, held: a subclass of the backend's, PostGIS's for example."""
-    return type(kind.__name__, (_Held, kind), {})
+    return type(kind.__name__, (_HandlerWrapper, kind), {})
 
 
 def _twin_of(connection: Any, wrapper: Any) -> Any:  # noqa: ANN401 - psycopg's connection, and Django's of it

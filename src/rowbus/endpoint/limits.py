@@ -15,7 +15,7 @@ from rowbus.messages.headers import Header, decode_headers
 from rowbus.running.scope import contained
 from rowbus.settings import TransactionMode
 from rowbus.transport.claims.claim_check import off_the_wire
-from rowbus.transport.limits.decisions import Limited
+from rowbus.transport.limits.decisions import LimitedMessage
 from rowbus.transport.limits.gate import Gate
 from rowbus.transport.limits.rate import RateLimit
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -42,7 +42,7 @@ class Finder:
         self._mutators = parts.mutators
         self._here = ("", *(address.canonical for address in parts.inputs))
 
-    async def find(self, row: MessageRow, session: Runs) -> Limited[MessageRow] | None:
+    async def find(self, row: MessageRow, session: Runs) -> LimitedMessage[MessageRow] | None:
         """Return the limits of a message; None for one that has none, or whose handling will fail.
 
         Claimed values that are in a table are read on the session.
@@ -57,7 +57,7 @@ class Finder:
         except Exception as error:  # noqa: BLE001 - a key function may raise anything; the handler will, too
             logger.debug("The limits of row %s could not be found: %s", row.id, error)
             return None
-        return Limited(row, buckets, waited=Header.RATE_LIMITED in headers)
+        return LimitedMessage(row, buckets, waited=Header.RATE_LIMITED in headers)
 
     def _limited_handlers(self, headers: Mapping[str, str | None]) -> list[Handler]:
         elsewhere = (headers.get(Header.FORWARD_DESTINATION) or "") not in self._here

@@ -41,7 +41,7 @@ class CausedChange(NamedTuple):
     cause: Cause
 
 
-class _Found(NamedTuple):
+class _ChangeRow(NamedTuple):
     """A row of `trace/changes.sql`."""
 
     log: str
@@ -87,7 +87,7 @@ def _statement(failing: str, decode: Any, **given: str | None) -> Statement[list
 
 def _changes(rows: Rows) -> Iterator[CausedChange]:
     for row in rows:
-        found = _Found._make(row)
+        found = _ChangeRow._make(row)
         kind = _kind(found.type)
         if kind is not None:
             operation, cause = _WORDS[kind.operation], read_cause(found.extra4)

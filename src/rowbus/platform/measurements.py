@@ -48,7 +48,7 @@ class Measurement(NamedTuple):
     value: int
 
 
-class Parsed(NamedTuple):
+class ReportBody(NamedTuple):
     """A body as it was read: the first moment, the tags by their keys, the entries' offsets, and the entries."""
 
     first: int
@@ -106,7 +106,7 @@ def decoded(body: bytes) -> tuple[list[Measurement], dict[str, int]]:
     return found, {tag: key for key, tag in tags.items()}
 
 
-def parsed(body: bytes) -> Parsed:
+def parsed(body: bytes) -> ReportBody:
     """Return what a body holds; raises ValueError for one that is none, or names a tag it does not declare."""
     try:
         version, first, count = _HEAD.unpack_from(body)
@@ -122,7 +122,7 @@ def parsed(body: bytes) -> Parsed:
         numbers.byteswap()
     if not tags.keys() >= set(numbers[1::4]):
         raise ValueError("not the body of measurements: a tag is not declared")
-    return Parsed(first, tags, numbers[0::4].tolist(), entries)
+    return ReportBody(first, tags, numbers[0::4].tolist(), entries)
 
 
 def _tags(body: bytes, position: int, count: int) -> tuple[dict[int, str], int]:

@@ -106,7 +106,7 @@ def escape_all() -> None:
 _ESCAPING = Escaping()
 
 
-class _Shown:
+class _PrintableValue:
     """A value in a record, made printable when the record is written."""
 
     __slots__ = ("_value",)
@@ -123,7 +123,7 @@ class _Shown:
 
 def _shown(value: object) -> object:
     """Return a value that is safe to write: numbers, which a record may format as such, are."""
-    return value if isinstance(value, Number) else _Shown(value)
+    return value if isinstance(value, Number) else _PrintableValue(value)
 
 
 _OF_A_RECORD: Final = frozenset(

@@ -34,7 +34,7 @@ PATIENCE: Final = 1.0
 """Seconds that a stop waits for the end of a call that was cancelled; then the call is abandoned."""
 
 
-class Used(Protocol):
+class Resource(Protocol):
     """What a call uses, such as the connection of a message."""
 
     async def abandon(self) -> None:
@@ -128,7 +128,7 @@ class Threads:
     async def run(
         self,
         call: Callable[[], T],
-        used: Used,
+        used: Resource,
         hurry: Callable[[], None] | None = None,
         limit: timedelta | None = None,
         name: str = "",
@@ -212,7 +212,7 @@ async def _wait_for(call: _Call[Any], limit: timedelta | None) -> None:
         await asyncio.wait([call.end()], timeout=limit.total_seconds())
 
 
-async def _abandon(call: _Call[Any], used: Used, why: str) -> None:
+async def _abandon(call: _Call[Any], used: Resource, why: str) -> None:
     logger.warning(
         "A call in the thread %s %s. What it did in the database is undone; the thread is left to itself.",
         call.thread,

@@ -41,10 +41,10 @@ async def within(limit: timedelta, work: Coroutine[Any, Any, object], name: str)
     """Run a coroutine, and end it when its time is over; raises TimeLimitExceededError, and what it raises."""
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - coroutines run in tasks here
-    await _Limited(limit, work, name, task).run()
+    await _LimitedCall(limit, work, name, task).run()
 
 
-class _Limited:
+class _LimitedCall:
     """One call with a time limit."""
 
     def __init__(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator
 
-    from rowbus.running.threads import Threads, Used
+    from rowbus.running.threads import Resource, Threads
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class _Step(NamedTuple):
 class _Turns(Generic[T]):
     """One coroutine, and where it runs."""
 
-    def __init__(self, work: Coroutine[Any, Any, T], threads: Threads, used: Used) -> None:
+    def __init__(self, work: Coroutine[Any, Any, T], threads: Threads, used: Resource) -> None:
         self._work = work
         self._threads = threads
         self._used = used
@@ -117,7 +117,7 @@ def _own() -> _Turns[Any] | None:
     return turns if turns is not None and turns.runs_in == get_ident() else None
 
 
-async def take_turns(work: Coroutine[Any, Any, T], threads: Threads, used: Used) -> T:
+async def take_turns(work: Coroutine[Any, Any, T], threads: Threads, used: Resource) -> T:
     """Run a coroutine to its end: in a thread after it calls `into_thread`, on its loop after it calls `onto_loop`.
 
     A cancellation while it is in a thread is raised in its next `into_thread` or `onto_loop`. `Threads.run` says what

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Notified(Protocol):
+class Listener(Protocol):
     """A session that hears notifications."""
 
     async def notified(self, timeout: float) -> bool:  # noqa: ASYNC109 - the session's own
@@ -29,7 +29,7 @@ async def pause(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
 
 
-async def pause_unless_notified(session: Notified, event: asyncio.Event, seconds: float) -> None:
+async def pause_unless_notified(session: Listener, event: asyncio.Event, seconds: float) -> None:
     """Wait for a notification or an event, at most so many seconds. Raises ConnectionLostError."""
     hearing = asyncio.ensure_future(session.notified(seconds))
     waiting = asyncio.ensure_future(event.wait())

@@ -32,7 +32,7 @@ class Parser:
         return self.read(given)
 
 
-class Required:
+class RequiredOption:
     """The default of an option that must be given; there is one, `REQUIRED`."""
 
     def __repr__(self) -> str:
@@ -40,7 +40,7 @@ class Required:
         return "REQUIRED"
 
 
-REQUIRED: Final = Required()
+REQUIRED: Final = RequiredOption()
 
 
 @dataclass(frozen=True, slots=True)

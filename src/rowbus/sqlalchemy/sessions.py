@@ -93,7 +93,7 @@ async def _async_session(context: Context, maker: asyncio.async_sessionmaker[A])
     within = _held(options.pop("sync_session_class", maker.class_.sync_session_class))
     async with engine.connect() as connection:
         given = maker.class_(**options, bind=connection, sync_session_class=within)
-        held = cast("_Held", given.sync_session)
+        held = cast("_HandlerSession", given.sync_session)
         guard.enter()
         try:
             yield given
@@ -103,7 +103,7 @@ async def _async_session(context: Context, maker: asyncio.async_sessionmaker[A])
             held.let_go()
 
 
-class _Held(orm.Session):
+class _HandlerSession(orm.Session):
     """A session less the verbs that would end the transaction."""
 
     def begin(self, nested: bool = False) -> orm.SessionTransaction:  # noqa: FBT001, FBT002 - SQLAlchemy's signature
@@ -144,9 +144,9 @@ class _Held(orm.Session):
 
 
 @lru_cache(maxsize=64)
-def _held(kind: type[orm.Session]) -> type[_Held]:
+def _held(kind: type[orm.Session]) -> type[_HandlerSession]:
     """Return a class of sessions, held: a subclass of the one given, with its events."""
-    return cast("type[_Held]", type(kind.__name__, (_Held, kind), {}))
+    return cast("type[_HandlerSession]", type(kind.__name__, (_HandlerSession, kind), {}))
 
 
 def _options(given: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FOLDER = "testing/sql/postgresql"
 
 
-class Noted(NamedTuple):
+class TableMessage(NamedTuple):
     """A message as it was put into a table: where, its header text and body, and when it is due, if it is delayed."""
 
     position: int
@@ -67,7 +67,7 @@ def position() -> Statement[int]:
     return Statement(_load("position"), {}, scalar)
 
 
-def sent(after: int) -> Statement[list[Noted]]:
+def sent(after: int) -> Statement[list[TableMessage]]:
     """Return what was sent after a position."""
     return Statement(_load("sent"), {"after": after}, _noted)
 
@@ -119,8 +119,8 @@ def _load(
     )
 
 
-def _noted(rows: Rows, _count: int) -> list[Noted]:
-    return [Noted(*row) for row in rows]
+def _noted(rows: Rows, _count: int) -> list[TableMessage]:
+    return [TableMessage(*row) for row in rows]
 
 
 def _log_state(rows: Rows, _count: int) -> LogState:

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Routed(Enum):
+class ByRoute(Enum):
     """In place of a message: the one given in place of the destination goes where its route says."""
 
     ROUTED = "routed"
 
 
-ROUTED: Final = Routed.ROUTED
+ROUTED: Final = ByRoute.ROUTED
 
 
 class Verbs(ABC):

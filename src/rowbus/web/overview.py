@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rowbus.log.diagnosis import ConsumerState, LogState
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.traffic import Receivers
-    from rowbus.web.sampling.snapshot import Gone, QueueFigures, Snapshot
+    from rowbus.web.sampling.snapshot import AbsentEndpoint, QueueFigures, Snapshot
     from rowbus.web.sampling.statistics import Instances
     from rowbus.web.visit import Visit
 
@@ -174,7 +174,7 @@ class GoneEndpoint(NamedTuple):
     """An endpoint that was seen in the last day, and its queue, in which messages may wait for it."""
 
     queue: QueueFigures
-    gone: Gone
+    gone: AbsentEndpoint
 
     @property
     def finding(self) -> Finding:

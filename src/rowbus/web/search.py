@@ -19,7 +19,7 @@ from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.traffic import Kind
 from rowbus.transport.recoverability.failed_message import read
 from rowbus.transport.recoverability.failures.table import failures_table
-from rowbus.web.delayed.messages import Waiting
+from rowbus.web.delayed.messages import WaitingRow
 from rowbus.web.pages import Page, View
 from rowbus.web.sagas import COLUMNS
 
@@ -134,11 +134,11 @@ class Searching:
     def _delayed(self, address: QueueAddress) -> list[Hit]:
         rows = self._session.run(delayed_table(address).find(self._text, None, MOST, LOOKED_AT))
         return [
-            self._waiting(address, Waiting(row.id, row.due, read_headers(row.headers), "", "", row.size))
+            self._waiting(address, WaitingRow(row.id, row.due, read_headers(row.headers), "", "", row.size))
             for row in rows
         ]
 
-    def _waiting(self, address: QueueAddress, found: Waiting) -> Hit:
+    def _waiting(self, address: QueueAddress, found: WaitingRow) -> Hit:
         href = self._visit.url("delayed.message", {"table": address, "row": found.row_id})
         return Hit(found.type or "no type", found.message_id or found.row_id, href)
 

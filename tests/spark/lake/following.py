@@ -18,7 +18,7 @@ from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.log import Log
 from rowbus.spark.lake.tables.folder import LakeFolder, TableFormat
 from rowbus.spark.lake.tables.net_changes import WITH_ORIGINS
-from rowbus.spark.lake.tables.writer import Staged, TablesSettings, TablesWriter
+from rowbus.spark.lake.tables.writer import StagedFiles, TablesSettings, TablesWriter
 from rowbus.spark.pipelines.lake_tables import copy_new_tables
 
 _KINDS = (pa.int64(), pa.int64(), *[pa.string()] * 4, pa.timestamp("us", "UTC"), pa.string())
@@ -80,7 +80,7 @@ class Following:
         self.run("select pgq.force_tick('changes')", "select pgq.ticker('changes')")
         return int(self._one("select max(tick_id) from pgq.tick"))
 
-    def stage(self, tasks: int = 2, until: int | None = None) -> list[Staged]:
+    def stage(self, tasks: int = 2, until: int | None = None) -> list[StagedFiles]:
         """Stage what was not applied yet, as Spark does: by pickled writers, in tasks."""
         end = self.tick() if until is None else until
         position = self._one("select last_tick from pgq.get_consumer_info('changes', 'lake')")
@@ -90,16 +90,16 @@ class Following:
         ]
         return [self._stage(rows[task::tasks], task) for task in range(tasks)]
 
-    def commit(self, staged: list[Staged], batch: int) -> None:
+    def commit(self, staged: list[StagedFiles], batch: int) -> None:
         """Commit as Spark does: in a writer of its own."""
         TablesWriter(self.settings).commit(staged, batch)
 
-    def _stage(self, rows: list[tuple[Any, ...]], task: int) -> Staged:
+    def _stage(self, rows: list[tuple[Any, ...]], task: int) -> StagedFiles:
         columns = list(zip(*rows, strict=True)) or [()] * len(_KINDS)
         arrays = [pa.array(column, kind) for column, kind in zip(columns, _KINDS, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, names=list(WITH_ORIGINS))
         writer = pickle.loads(pickle.dumps(TablesWriter(self.settings)))  # noqa: S301 - our own
-        staged: Staged = writer.stage("query", f"task{task}", iter([batch]))
+        staged: StagedFiles = writer.stage("query", f"task{task}", iter([batch]))
         return staged
 
     def _one(self, query: str) -> Any:  # noqa: ANN401 - a value of any type

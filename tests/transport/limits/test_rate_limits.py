@@ -14,7 +14,7 @@ import rowbus
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import format_timestamp, parse_timestamp
 from rowbus.testing import running
-from rowbus.transport.limits.decisions import Asked
+from rowbus.transport.limits.decisions import TokenRequest
 from rowbus.transport.limits.rate import Bucket
 from rowbus.transport.limits.table import limit_table
 from tests.conformance.transport import eventually
@@ -110,7 +110,7 @@ async def test_takers_at_the_same_time_never_get_more_than_the_rate_and_the_burs
     async def hammer(position: int) -> int:
         taken = 0
         for _ in range(60):
-            granted = await sessions[position].run(table.take([Asked(bucket, 1, 0)], defers=False))
+            granted = await sessions[position].run(table.take([TokenRequest(bucket, 1, 0)], defers=False))
             taken += granted[""].waited
         return taken
 
@@ -129,7 +129,7 @@ async def test_a_token_that_is_given_back_can_be_taken_again(endpoints: Endpoint
     table, bucket = await table_of(sales), Bucket("K", 3600.0, 1)
     session = await endpoints.backend.database.connect()
     await session.run(table.begin(["K"]))
-    take = table.take([Asked(bucket, 0, 1)], defers=False)
+    take = table.take([TokenRequest(bucket, 0, 1)], defers=False)
 
     assert [(await session.run(take))["K"].fresh for _ in range(2)] == [1, 0]
     await session.run(table.give_back([(bucket, 1)]))
@@ -144,11 +144,11 @@ async def test_a_limit_that_was_changed_counts_from_now_on(endpoints: Endpoints)
     table, before, after = await table_of(sales), Bucket("K", 86400.0, 1), Bucket("K", 0.1, 1)
     session = await endpoints.backend.database.connect()
     await session.run(table.begin(["K"]))
-    assert (await session.run(table.take([Asked(before, 0, 1)], defers=False)))["K"].fresh == 1
-    refused = (await session.run(table.take([Asked(before, 0, 1)], defers=False)))["K"]
+    assert (await session.run(table.take([TokenRequest(before, 0, 1)], defers=False)))["K"].fresh == 1
+    refused = (await session.run(table.take([TokenRequest(before, 0, 1)], defers=False)))["K"]
     assert refused.fresh_in > 80000
 
-    changed = (await session.run(table.take([Asked(after, 0, 1)], defers=False)))["K"]
+    changed = (await session.run(table.take([TokenRequest(after, 0, 1)], defers=False)))["K"]
     assert changed.fresh == 1 or changed.fresh_in <= 0.1
     await session.close()
 

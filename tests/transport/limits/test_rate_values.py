@@ -8,7 +8,7 @@ import pytest
 
 import rowbus
 from rowbus.testing import run_handlers
-from rowbus.transport.limits.decisions import Granted, Limited, ask, judge
+from rowbus.transport.limits.decisions import LimitedMessage, TokenGrant, ask, judge
 from rowbus.transport.limits.rate import Bucket, bucket_key
 from tests.fixtures.every import every
 
@@ -70,12 +70,12 @@ def test_a_key_that_the_table_could_not_hold_has_a_digest(text: str) -> None:
 
 def test_tokens_go_to_those_who_waited_and_then_in_order() -> None:
     messages = [
-        Limited("late", (PER_SECOND,), waited=True),
-        Limited("first", (PER_SECOND,), waited=False),
-        Limited("second", (PER_SECOND,), waited=False),
+        LimitedMessage("late", (PER_SECOND,), waited=True),
+        LimitedMessage("first", (PER_SECOND,), waited=False),
+        LimitedMessage("second", (PER_SECOND,), waited=False),
     ]
     (asked,) = ask(messages)
-    verdict = judge(messages, {PER_SECOND: Granted(1, 0, 1.0, 3.0)}, 3600)
+    verdict = judge(messages, {PER_SECOND: TokenGrant(1, 0, 1.0, 3.0)}, 3600)
 
     assert (asked.waited, asked.fresh) == (1, 2)
     assert verdict.passing == ("late",)
@@ -83,8 +83,10 @@ def test_tokens_go_to_those_who_waited_and_then_in_order() -> None:
 
 
 def test_a_message_with_two_limits_needs_both_and_gives_the_other_token_back() -> None:
-    message = Limited("one", (PER_SECOND, OTHER), waited=False)
-    verdict = judge([message], {PER_SECOND: Granted(0, 1, 1, 1), OTHER: Granted(0, 0, 2.0, 9000.0)}, 3600)
+    message = LimitedMessage("one", (PER_SECOND, OTHER), waited=False)
+    verdict = judge(
+        [message], {PER_SECOND: TokenGrant(0, 1, 1, 1), OTHER: TokenGrant(0, 0, 2.0, 9000.0)}, 3600
+    )
 
     assert verdict.passing == ()
     assert verdict.deferred == {"one": 3600}

@@ -31,7 +31,7 @@ COLUMNS = ("queue", "depth#", "in hand#", "oldest#", "sequence#", "used#")
 MOST = 100_001  # messages are counted one further than what is shown, to tell 100,000 from more
 
 
-class Listed(NamedTuple):
+class Entry(NamedTuple):
     """A queue and, if it is looked at, how it stands; `left_out` says why not, if this role may read it."""
 
     shape: QueueShape
@@ -51,7 +51,7 @@ class Listed(NamedTuple):
         return None if sent is None else self.state.at - sent
 
 
-def find(session: Session, catalog: Catalog, schema: str | None) -> list[Listed]:
+def find(session: Session, catalog: Catalog, schema: str | None) -> list[Entry]:
     """Find the queues of one schema or of all, and count their messages."""
     shapes = [
         shape
@@ -65,15 +65,15 @@ def find(session: Session, catalog: Catalog, schema: str | None) -> list[Listed]
     ]
 
 
-def with_lanes(queues: Sequence[Listed]) -> list[Listed]:
+def with_lanes(queues: Sequence[Entry]) -> list[Entry]:
     """Return the queues that are no lanes; each counts what its lanes have."""
-    together: dict[object, list[Listed]] = {}
+    together: dict[object, list[Entry]] = {}
     for queue in queues:
         together.setdefault(queue.own, []).append(queue)
     return [_together(queue, together[queue.own]) for queue in queues if queue.own == queue.shape.address]
 
 
-def _together(queue: Listed, every: list[Listed]) -> Listed:
+def _together(queue: Entry, every: list[Entry]) -> Entry:
     states = [one.state for one in every if one.state is not None]
     if len(every) == 1 or not states:
         return queue
@@ -86,19 +86,19 @@ def _together(queue: Listed, every: list[Listed]) -> Listed:
     return queue._replace(state=state, lanes=len(every) - 1)
 
 
-def _age(queue: Listed) -> timedelta:
+def _age(queue: Entry) -> timedelta:
     return queue.oldest or timedelta()
 
 
-def _listed(session: Session, catalog: Catalog, shape: QueueShape) -> Listed:
+def _listed(session: Session, catalog: Catalog, shape: QueueShape) -> Entry:
     if not shape.readable:
-        return Listed(shape, None, shape.left_out)
+        return Entry(shape, None, shape.left_out)
     try:
-        return Listed(shape, look(session, shape.address, catalog.queue_state(shape.address, MOST)))
+        return Entry(shape, look(session, shape.address, catalog.queue_state(shape.address, MOST)))
     except NotLookedAtError as error:
-        return Listed(shape, None, error.reason)
+        return Entry(shape, None, error.reason)
     except QueueNotFoundError:
-        return Listed(shape, None)
+        return Entry(shape, None)
 
 
 def bounded(depth: int) -> str:
@@ -110,7 +110,7 @@ def _in_hand(state: QueueState) -> str:
     return "" if state.in_hand is None else bounded(state.in_hand)
 
 
-def as_row(queue: Listed) -> tuple[str, ...]:
+def as_row(queue: Entry) -> tuple[str, ...]:
     """Return a queue as a row of the table."""
     state, sequence = queue.state, queue.shape.sequence
     counts = (_unread(queue), "") if state is None else (bounded(state.depth), _in_hand(state))
@@ -121,11 +121,11 @@ def as_row(queue: Listed) -> tuple[str, ...]:
     return name, *counts, age, str(sequence.position), f"{sequence.used:.0%}"
 
 
-def _unread(queue: Listed) -> str:
+def _unread(queue: Entry) -> str:
     return not_looked_at(queue.left_out) if queue.left_out else "not readable"
 
 
-def as_json(queue: Listed) -> dict[str, object]:
+def as_json(queue: Entry) -> dict[str, object]:
     """Return a queue for programs: `depth_is_exact` is false when there are more, ages are in seconds."""
     state, sequence = queue.state, queue.shape.sequence
     return {
@@ -144,7 +144,7 @@ def as_json(queue: Listed) -> dict[str, object]:
     }
 
 
-def warning(queue: Listed) -> str | None:
+def warning(queue: Entry) -> str | None:
     """Return what to say of a queue whose sequence nears its end."""
     sequence = queue.shape.sequence
     if sequence is None or sequence.used < SEQUENCE_WARNING:

@@ -33,7 +33,7 @@ async def complete(connection: psycopg.AsyncConnection[Any], exchange: PQGen[T])
     try:
         await pieces.wait(connection.pgconn.socket)
     except asyncio.CancelledError:
-        await connection.wait(cast("PQGen[T]", _Interrupted(exchange)))
+        await connection.wait(cast("PQGen[T]", _Interruption(exchange)))
         raise
     if not pieces.ended:
         return await connection.wait(exchange)
@@ -109,7 +109,7 @@ class _Pieces:
                 self._done.set_result(None)
 
 
-class _Interrupted:
+class _Interruption:
     """An exchange whose first step interrupts psycopg's wait, which then sees to its end."""
 
     def __init__(self, exchange: PQGen[Any]) -> None:

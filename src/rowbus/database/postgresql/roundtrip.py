@@ -205,7 +205,7 @@ _PLANS: Statement[Rows] = Statement(
 _SUCCEEDED = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
 
 
-class _Sent(NamedTuple):
+class _Request(NamedTuple):
     """One statement under way, and what was sent before it to have its plan on the server."""
 
     statement: Statement[object]
@@ -338,7 +338,7 @@ class Roundtrips:
                 return results
             results.append(result)
 
-    def _send(self, statement: Statement[object], parameters: Parameters, *, can_plan: bool) -> _Sent:
+    def _send(self, statement: Statement[object], parameters: Parameters, *, can_plan: bool) -> _Request:
         """Queue one statement, and what prepares it if need be."""
         query = statement.query
         values, formats = parameters
@@ -352,7 +352,7 @@ class Roundtrips:
             self._pgconn.send_query_prepared(plan.name, values, formats, Format.BINARY)
         else:
             self._pgconn.send_query_params(query.native, values, None, formats, Format.BINARY)
-        return _Sent(statement, changes)
+        return _Request(statement, changes)
 
     def _send_change(self, change: Change) -> None:
         if change.before is None:
@@ -360,7 +360,7 @@ class Roundtrips:
         else:
             self._pgconn.send_query_params(b"deallocate " + change.name, None)
 
-    def _settle(self, sent: Sequence[_Sent], results: Sequence[PGresult]) -> list[PGresult]:
+    def _settle(self, sent: Sequence[_Request], results: Sequence[PGresult]) -> list[PGresult]:
         """Return one result for each statement, and note what became of plans.
 
         A plan that could not be made, or given up, is its statement's failure. So is, for the last statement, what

@@ -74,28 +74,28 @@ def _first_column(rows: Rows, _count: int) -> list[str]:
     return [row[0] for row in rows]
 
 
-class Verified(NamedTuple):
+class Verification(NamedTuple):
     """What was found, for people: `differences` an installation mends or an operator must; `warnings` were chosen."""
 
     differences: list[str]
     warnings: list[str]
 
 
-def verify(session: Session) -> Verified:
+def verify(session: Session) -> Verification:
     """Compare the log's schema: owners, version, functions with their rights and paths, tables, triggers, grants."""
     state = session.run(log_schema.state())
     if not state.has_queues:
-        return Verified(["it is not installed"], [])
+        return Verification(["it is not installed"], [])
     foreign = [str(found) for found in suspicious(session.run(log_schema.foreign_objects()))]
     if foreign:  # the tables may be views
-        return Verified(foreign, [])
+        return Verification(foreign, [])
     if not state.is_ours:
-        return Verified(["PgQ made it; `rowbus log adopt` takes it over"], [])
+        return Verification(["PgQ made it; `rowbus log adopt` takes it over"], [])
     by_role = session.run(log_schema.grant_style()) == "new"
     differences = [*_version(session), *_functions(session, by_role=by_role)]
     differences += session.run(log_schema.missing())
     differences += session.run(stray_triggers())
-    return Verified(differences, [] if by_role else [f"{OLD_GRANTS}: {OLD_GRANTS_ADVICE}"])
+    return Verification(differences, [] if by_role else [f"{OLD_GRANTS}: {OLD_GRANTS_ADVICE}"])
 
 
 def _version(session: Session) -> list[str]:

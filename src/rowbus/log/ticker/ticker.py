@@ -48,7 +48,7 @@ LOCK_TIMEOUT = 0.1  # seconds that a locked log may hold up the others, now and 
 NEVER = timedelta(0)
 
 
-class Ticked(NamedTuple):
+class NewTick(NamedTuple):
     """A tick that was made: the log's name and the tick's id."""
 
     log: str
@@ -67,7 +67,7 @@ class Ticking:
         self.failures: dict[str, str] = {}
         """The last error of each log that could not be ticked."""
 
-    async def look(self) -> list[Ticked]:
+    async def look(self) -> list[NewTick]:
         """Tick the logs that want it now. Raises ConnectionLostError, and ConfigurationError without the schema.
 
         A log that cannot be ticked is logged once, a locked one when that lasts, and left alone for a while.
@@ -78,7 +78,7 @@ class Ticking:
         self._tell(made, started)
         return made
 
-    def _tell(self, made: list[Ticked], started: int) -> None:
+    def _tell(self, made: list[NewTick], started: int) -> None:
         """Measure a look, and trace one that made ticks, where that is wanted."""
         if (measured := instruments()) is not None:
             measured.looks.observe((time.time_ns() - started) / 1e9)
@@ -110,7 +110,7 @@ class Ticking:
                     self._failed(queue, log, error)
         return wishes
 
-    async def _tick(self, wish: Wish) -> Ticked | None:
+    async def _tick(self, wish: Wish) -> NewTick | None:
         try:
             tick = await self._session.run(ticks.tick(wish.log))
         except StorageError as error:
@@ -122,7 +122,7 @@ class Ticking:
         self.failures.pop(wish.log, None)
         if self.schedule.ticked(wish.queue):
             logger.info("The log %s is ticked again.", wish.log)
-        return Ticked(wish.log, tick)
+        return NewTick(wish.log, tick)
 
     def _failed(self, queue: int, log: str, error: StorageError) -> None:
         if isinstance(error, ConnectionLostError):
@@ -209,7 +209,7 @@ def _not_installed(error: StorageError) -> ConfigurationError:
 class Pass(NamedTuple):
     """The result of `Ticker.run_once`: the ticks it made, the logs it could not tick and why, and its maintenance."""
 
-    ticks: list[Ticked]
+    ticks: list[NewTick]
     failed: dict[str, str]
     maintenance: Report
 

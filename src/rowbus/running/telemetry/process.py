@@ -26,7 +26,7 @@ UNESSENTIAL: Final = frozenset({"rowbus.platform", "rowbus.history"})
 """Loggers of services whose outages keep nothing from being served."""
 
 
-class Watched(Protocol):
+class Breaker(Protocol):
     """A breaker, as far as it is needed here."""
 
     activity: str
@@ -38,17 +38,17 @@ class Watched(Protocol):
         raise NotImplementedError
 
 
-_failing: WeakSet[Watched] = WeakSet()
+_failing: WeakSet[Breaker] = WeakSet()
 
 
-def began(breaker: Watched) -> None:
+def began(breaker: Breaker) -> None:
     """Note an outage."""
     _failing.add(breaker)
     if measured := instruments():
         measured.outages.add((breaker.activity,))
 
 
-def ended(breaker: Watched) -> None:
+def ended(breaker: Breaker) -> None:
     """Note the end of an outage, or of the service that had it."""
     _failing.discard(breaker)
 

@@ -50,7 +50,7 @@ class Family(Protocol):
         raise NotImplementedError
 
 
-class _Labelled:
+class _Series:
     """What counters and histograms share: their name, their labels, and that they are bounded."""
 
     def __init__(self, name: str, help: str, labels: Labels = ()) -> None:  # noqa: A002 - the format's word
@@ -67,7 +67,7 @@ class _Labelled:
         return tuple(zip(self.labels, values, strict=True))
 
 
-class Gauge(_Labelled):
+class Gauge(_Series):
     """A value that goes up and down."""
 
     kind = "gauge"
@@ -109,7 +109,7 @@ class Counter(Gauge):
             yield sample._replace(suffix="_total")
 
 
-class Histogram(_Labelled):
+class Histogram(_Series):
     """How often a measured value was in which range."""
 
     kind = "histogram"

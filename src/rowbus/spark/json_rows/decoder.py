@@ -185,7 +185,7 @@ _compute: Any = pc  # its functions are made at run time
 _BOM: Final = "\ufeff"
 
 
-class Decoded(NamedTuple):
+class DecodedBodies(NamedTuple):
     """The columns of some bodies, as one array of structures, and which bodies do not fit."""
 
     columns: Column
@@ -244,15 +244,15 @@ class Decoder:
 
     # --- bodies
 
-    def _bodies(self, bodies: Column) -> Decoded:
+    def _bodies(self, bodies: Column) -> DecodedBodies:
         at_once = self._at_once(bodies) if self._wire is not None and len(bodies) else None
         if at_once is not None:
-            return Decoded(at_once, pa.repeat(pa.scalar(value=False), len(bodies)))
+            return DecodedBodies(at_once, pa.repeat(pa.scalar(value=False), len(bodies)))
         if len(bodies) <= ONE_BY_ONE or self._wire is None:
             return self._one_by_one(bodies)
         middle = len(bodies) // 2
         halves = [self._bodies(bodies.slice(0, middle)), self._bodies(bodies.slice(middle))]
-        return Decoded(
+        return DecodedBodies(
             pa.concat_arrays([half.columns for half in halves]),
             pa.concat_arrays([half.wrong for half in halves]),
         )
@@ -270,10 +270,10 @@ class Decoder:
             return None
         return cast("Any", pa.StructArray).from_arrays(columns, fields=list(self._kind))
 
-    def _one_by_one(self, bodies: Column) -> Decoded:
+    def _one_by_one(self, bodies: Column) -> DecodedBodies:
         rows = [read_row(body, self._fields) for body in bodies.to_pylist()]
         columns: Column = cast("Any", pa).array([row.values for row in rows], self._kind)
-        return Decoded(columns, pa.array([not row.fits for row in rows], pa.bool_()))
+        return DecodedBodies(columns, pa.array([not row.fits for row in rows], pa.bool_()))
 
 
 def parsed(bodies: Column, kind: Any) -> Column | None:  # noqa: ANN401 - a struct

@@ -60,7 +60,7 @@ PROPERTIES: Final = {
 """What keeps the metadata of a table with many commits small."""
 
 
-class _Touched(NamedTuple):
+class _AffectedFile(NamedTuple):
     """A file that has rows with the keys of changes, and the places of these."""
 
     task: FileScanTask
@@ -123,9 +123,9 @@ class Change(NamedTuple):
 
     def _find(
         self, changes: pa.Table, keys: Sequence[str], sequence: str | None
-    ) -> tuple[list[_Touched], set[int]]:
+    ) -> tuple[list[_AffectedFile], set[int]]:
         """Return the files that have rows with the keys of changes, and the changes that are late."""
-        index, found, late = RowKeys(changes, keys), list[_Touched](), set[int]()
+        index, found, late = RowKeys(changes, keys), list[_AffectedFile](), set[int]()
         columns = [*keys, sequence] if sequence else list(keys)
         for task in self._files(_around(changes, keys)):
             places = set[int]()
@@ -135,7 +135,7 @@ class Change(NamedTuple):
                 if sequence:
                     late |= _late(changes.column(sequence), of, rows.column(sequence))
             if places:
-                found.append(_Touched(task, places))
+                found.append(_AffectedFile(task, places))
         return found, late
 
     def _files(self, filtered: BooleanExpression) -> list[FileScanTask]:

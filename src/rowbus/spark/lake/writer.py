@@ -44,7 +44,7 @@ _WIDENED: Final[dict[pa.DataType, pa.DataType]] = {
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class WrittenFiles(WriterCommitMessage):
     """The files of a task, and its query."""
 
     query: str | None
@@ -148,13 +148,13 @@ class LakeStreamWriter(DataSourceStreamArrowWriter):
         """Delete nothing: a failed commit may have happened."""
 
 
-def _write(settings: LakeSettings, batches: Iterator[pa.RecordBatch]) -> Written:
+def _write(settings: LakeSettings, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:
     from pyspark import TaskContext  # noqa: PLC0415 - only in executors
 
     context = TaskContext.get()
     query = context.getLocalProperty(_QUERY) if context else None
     label = f"{(query or 'batch')[:8]}-{context.partitionId() if context else 0}"
-    return Written(query, Files(settings.staged, label).write(batches))
+    return WrittenFiles(query, Files(settings.staged, label).write(batches))
 
 
 def _commit(
@@ -180,8 +180,8 @@ def _merge(
     remove(layout.path, [file.path for file in files])
 
 
-def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
-    return [message for message in messages if isinstance(message, Written)]
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFiles]:
+    return [message for message in messages if isinstance(message, WrittenFiles)]
 
 
 def read_options(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> LakeSettings:

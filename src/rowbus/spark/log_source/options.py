@@ -157,7 +157,7 @@ LOG_SOURCE: Final = (
 """The options of `spark.read` and `spark.readStream` for logs."""
 
 
-class Wanted(NamedTuple):
+class Edge(NamedTuple):
     """Where to begin or end: for all logs, and for single ones."""
 
     anywhere: Where
@@ -179,8 +179,8 @@ class LogSettings(NamedTuple):
     options: dict[str, Any]
     """The other options by their names."""
 
-    starting: Wanted
-    ending: Wanted
+    starting: Edge
+    ending: Edge
     changes: str | None = None
     """The captured table whose changes are read, as `schema.table`."""
 
@@ -251,23 +251,23 @@ def _check_changes(options: Mapping[str, Any]) -> None:
         )
 
 
-def _wanted(options: Mapping[str, Any], side: str, word: str) -> Wanted:
+def _wanted(options: Mapping[str, Any], side: str, word: str) -> Edge:
     strategy = options["startingOffsetsByTimestampStrategy"]
     by_time = options[f"{side}OffsetsByTimestamp"]
     time = options[f"{side}Timestamp"]
     offsets = options[f"{side}Offsets"] or word
     if by_time:
         times = {log: read_time(found, side) for log, found in _object(by_time, side).items()}
-        return Wanted(word, times, strategy)
+        return Edge(word, times, strategy)
     if time:
-        return Wanted(read_time(time, side), {}, strategy)
+        return Edge(read_time(time, side), {}, strategy)
     if offsets in WORDS:
         if side == "ending" and offsets != "latest":
             raise ConfigurationError(
                 f"'endingOffsets' is latest or JSON, not {offsets}.", option="endingOffsets"
             )
-        return Wanted(offsets, {}, strategy)
-    return Wanted(
+        return Edge(offsets, {}, strategy)
+    return Edge(
         word, {log: _place(place) for log, place in _object(offsets, side).items() if log != "v"}, strategy
     )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rowbus.spark.log_source.control import Control
     from rowbus.spark.log_source.hold import Run
     from rowbus.spark.log_source.offset import TickPosition
-    from rowbus.spark.log_source.options import LogSettings, Wanted
+    from rowbus.spark.log_source.options import Edge, LogSettings
     from rowbus.spark.log_source.snapshot_range import RetainedLog
 
 
@@ -34,7 +34,7 @@ def find_logs(control: Control, settings: LogSettings) -> list[RetainedLog]:
     return states
 
 
-def find_offset(control: Control, state: RetainedLog, wanted: Wanted, committed: int | None) -> LogOffset:
+def find_offset(control: Control, state: RetainedLog, wanted: Edge, committed: int | None) -> LogOffset:
     """Find where one log begins or ends; `committed` is its consumer's tick, if it is registered.
 
     With `latest`, a registered consumer continues from its tick: it skips no event, and a first batch that is repeated
@@ -107,7 +107,7 @@ def _at_tick(control: Control, state: RetainedLog, number: int) -> TickPosition:
     return found
 
 
-def _at_time(control: Control, state: RetainedLog, time: datetime, wanted: Wanted) -> TickPosition:
+def _at_time(control: Control, state: RetainedLog, time: datetime, wanted: Edge) -> TickPosition:
     if time <= datetime.fromisoformat(newest(state).ts):
         return control.run(find_tick_at(state.log, time)) or oldest(state)
     if wanted.strategy == "error":

@@ -194,7 +194,7 @@ class ReplicaPlan(NamedTuple):
     """Patterns of tables to copy once more, while the others stay as they are."""
 
 
-class _Taken(NamedTuple):
+class _SourceTables(NamedTuple):
     """The source's tables in one snapshot."""
 
     snapshot: str
@@ -227,7 +227,7 @@ def _copy_in_snapshot(
     with _snapshot(reading) as snapshot:
         wanted = wanted_tables(reading.run(describe_tables(plan.log)), plan)
         _refuse_itself(wanted, plan, same=same)
-        return _copy(reading, writing, plan, _Taken(snapshot, wanted), tell)
+        return _copy(reading, writing, plan, _SourceTables(snapshot, wanted), tell)
 
 
 def copy_beside(source: Database, target: Database, plan: ReplicaPlan, tell: Tell) -> dict[str, int] | None:
@@ -275,7 +275,9 @@ def _snapshot(session: Session) -> Generator[str]:
         session.run(END)
 
 
-def _copy(reading: Session, writing: Session, plan: ReplicaPlan, taken: _Taken, tell: Tell) -> dict[str, int]:
+def _copy(
+    reading: Session, writing: Session, plan: ReplicaPlan, taken: _SourceTables, tell: Tell
+) -> dict[str, int]:
     if plan.again:
         writing.run(reset_replica(plan.replica))
     there = {table.source: table for table in writing.run(list_replica_tables(plan.replica))}

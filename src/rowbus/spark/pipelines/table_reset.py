@@ -24,7 +24,7 @@ WAREHOUSE: Final = "spark-warehouse"
 _FULL_REFRESH: Final = "--full-refresh"
 
 
-class Emptied(NamedTuple):
+class Rebuild(NamedTuple):
     """A table to be rebuilt: the folder of its rows, and the checkpoints of the flows into it."""
 
     rows: Path
@@ -64,7 +64,7 @@ def checkpoints(storage: Path) -> list[Path]:
     return sorted(flows.values())
 
 
-def _find(folder: Path, table: str) -> Emptied:
+def _find(folder: Path, table: str) -> Rebuild:
     found = [place for place in (folder / STORAGE / "_checkpoints").glob(f"*/*/{table}") if place.is_dir()]
     if Path(table).name != table or len(found) != 1:
         raise ConfigurationError(
@@ -76,7 +76,7 @@ def _find(folder: Path, table: str) -> Emptied:
         raise ConfigurationError(
             f"{table} is read from a log, which has not all of its events any more; it is not made anew."
         )
-    return Emptied(folder / WAREHOUSE / table, found[0])
+    return Rebuild(folder / WAREHOUSE / table, found[0])
 
 
 def _reads_log(checkpoint: Path) -> bool:

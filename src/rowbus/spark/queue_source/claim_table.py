@@ -45,7 +45,7 @@ class ClaimCounts(NamedTuple):
     claimed: int
 
 
-class Expired(NamedTuple):
+class ExpiredClaim(NamedTuple):
     """A claim whose lease ended."""
 
     id: int
@@ -142,21 +142,21 @@ def count_blocks(address: QueueAddress) -> Statement[int]:
     return Statement(_load("count_blocks", address), {"name": address.canonical}, scalar)
 
 
-def find_expired(but: Sequence[int], own: ClaimTable | None) -> Statement[Expired | None]:
+def find_expired(but: Sequence[int], own: ClaimTable | None) -> Statement[ExpiredClaim | None]:
     """Lock and return the oldest claim whose lease ended, except some ids and those of `own`."""
 
-    def decode(rows: Rows, _count: int) -> Expired | None:
+    def decode(rows: Rows, _count: int) -> ExpiredClaim | None:
         if not rows:
             return None
         claim_id, queue, consumer, number = rows[0]
-        return Expired(claim_id, QueueAddress.parse(queue), consumer, number)
+        return ExpiredClaim(claim_id, QueueAddress.parse(queue), consumer, number)
 
     query = load(f"{_FOLDER}/find_expired.sql", failing="Could not look for expired claims", prepare=False)
     names = {"queue": own.address.canonical, "consumer": own.consumer} if own else {}
     return Statement(query, {"queue": None, "consumer": None, "but": list(but), **names}, decode)
 
 
-def put_back(claim: Expired) -> Statement[int]:
+def put_back(claim: ExpiredClaim) -> Statement[int]:
     """Move the messages of a claim, which the caller has locked, back to their queue; return how many."""
     address = claim.address
     parameters = {"claim_id": claim.id, "channel": address.channel}

@@ -28,7 +28,7 @@ DESTINATION = f"{PROPERTIES}NServiceBus.Timeout.Destination"
 DUE = f"{PROPERTIES}NServiceBus.Timeout.Expire"
 
 
-class Unwrapped(NamedTuple):
+class TimeoutMessage(NamedTuple):
     """What a message of the Timeouts queue says: where it goes, when it is due, and its own headers."""
 
     destination: QueueAddress
@@ -46,7 +46,7 @@ def properties(destination: str, due: datetime) -> dict[str, str]:
     return {DESTINATION: destination, DUE: format_timestamp(due)}
 
 
-def unwrap(headers: Mapping[str, str | None], queue: QueueAddress) -> Unwrapped:
+def unwrap(headers: Mapping[str, str | None], queue: QueueAddress) -> TimeoutMessage:
     """Read a message of a Timeouts queue. Raises Unrecoverable when it does not say where it goes, or when."""
     destination, due = headers.get(DESTINATION), headers.get(DUE)
     if not (destination and due):
@@ -56,6 +56,6 @@ def unwrap(headers: Mapping[str, str | None], queue: QueueAddress) -> Unwrapped:
         )
     own = {name: value for name, value in headers.items() if not name.startswith(PROPERTIES)}
     try:
-        return Unwrapped(queue.neighbour(destination), parse_timestamp(due), own)
+        return TimeoutMessage(queue.neighbour(destination), parse_timestamp(due), own)
     except (InvalidAddressError, InvalidTimestampError) as error:
         raise Unrecoverable(f"This delayed message cannot be delivered: {error}") from error

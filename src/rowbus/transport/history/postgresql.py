@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Statement, no_rows
 from rowbus.transport.history import table
-from rowbus.transport.history.table import HOURS_KEPT, MINUTES_KEPT, Handled, Point, Series, Span
+from rowbus.transport.history.table import HOURS_KEPT, MINUTES_KEPT, HandlingCounts, Point, Series, Span
 from rowbus.transport.queues.records.keys import key_of
 from rowbus.transport.queues.records.postgresql import RecordTable
 
@@ -35,7 +35,7 @@ class HistoryTable(table.HistoryTable, RecordTable):
         }
         return Statement(self._load("note", "Failed to add to"), parameters, self._counted)
 
-    def tell(self, series: Series, handled: Handled) -> Statement[int]:
+    def tell(self, series: Series, handled: HandlingCounts) -> Statement[int]:
         """Add what a process handled to this minute and hour; see the base."""
         query = self._load("tell", "Failed to add to")
         parameters = {

@@ -65,7 +65,7 @@ class Point(NamedTuple):
     durations: Sequence[int] | None = None
 
 
-class Handled(NamedTuple):
+class HandlingCounts(NamedTuple):
     """What a process handled since it told last: how often that failed, and how long it took otherwise."""
 
     failed: int
@@ -86,7 +86,7 @@ class HistoryTable(RecordStatements):
         """Note how series stand this minute, and say of how many nobody had; waits for one who notes the same."""
         raise NotImplementedError
 
-    def tell(self, series: Series, handled: Handled) -> Statement[int]:
+    def tell(self, series: Series, handled: HandlingCounts) -> Statement[int]:
         """Add what a process handled to this minute and hour; waits for others that tell of the same."""
         raise NotImplementedError
 

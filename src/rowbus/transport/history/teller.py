@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rowbus.running.critical import Alarm, ReportedBreaker, log_lasting
 from rowbus.running.service import Periodic
 from rowbus.transport.history.durations import STEPS, step_of
-from rowbus.transport.history.table import HANDLERS, Handled, Series
+from rowbus.transport.history.table import HANDLERS, HandlingCounts, Series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,9 +43,9 @@ class HandlingTimes:
         """Note an attempt that failed."""
         self._failed += 1
 
-    def take(self) -> Handled | None:
+    def take(self) -> HandlingCounts | None:
         """Return what was noted since the last time; None for nothing."""
-        taken = Handled(self._failed, self._durations)
+        taken = HandlingCounts(self._failed, self._durations)
         self._failed, self._durations = 0, [0] * STEPS
         return taken if taken.failed or any(taken.durations) else None
 

@@ -17,7 +17,7 @@ LONGEST: Final = 3600.0
 """Seconds for which a message is deferred; then its limit is looked at again."""
 
 
-class Limited(NamedTuple, Generic[R]):
+class LimitedMessage(NamedTuple, Generic[R]):
     """A message that has limits, in the order in which it was sent; `waited`: it was deferred before."""
 
     message: R
@@ -25,7 +25,7 @@ class Limited(NamedTuple, Generic[R]):
     waited: bool
 
 
-class Asked(NamedTuple):
+class TokenRequest(NamedTuple):
     """How many tokens are asked of a bucket: for messages that were deferred before, and for others."""
 
     bucket: Bucket
@@ -33,7 +33,7 @@ class Asked(NamedTuple):
     fresh: int
 
 
-class Granted(NamedTuple):
+class TokenGrant(NamedTuple):
     """How many were granted of what was asked, and in how many seconds the first of the others is to come again.
 
     The second of them comes an interval later, and so on.
@@ -53,16 +53,18 @@ class Verdict(NamedTuple, Generic[R]):
     unused: Mapping[Bucket, int]
 
 
-def ask(messages: Sequence[Limited[R]]) -> list[Asked]:
+def ask(messages: Sequence[LimitedMessage[R]]) -> list[TokenRequest]:
     """Say how many tokens are wanted of each bucket."""
     wanted: dict[Bucket, list[int]] = {}
     for message in messages:
         for bucket in message.buckets:
             wanted.setdefault(bucket, [0, 0])[0 if message.waited else 1] += 1
-    return [Asked(bucket, *counts) for bucket, counts in wanted.items()]
+    return [TokenRequest(bucket, *counts) for bucket, counts in wanted.items()]
 
 
-def judge(messages: Sequence[Limited[R]], granted: Mapping[Bucket, Granted], longest: float) -> Verdict[R]:
+def judge(
+    messages: Sequence[LimitedMessage[R]], granted: Mapping[Bucket, TokenGrant], longest: float
+) -> Verdict[R]:
     """Give the tokens to the messages in their order; none is deferred for more than `longest` seconds."""
     used: Counter[tuple[Bucket, bool]] = Counter()
     unused: Counter[Bucket] = Counter()
@@ -86,7 +88,7 @@ def judge(messages: Sequence[Limited[R]], granted: Mapping[Bucket, Granted], lon
     return Verdict(tuple(passing), deferred, unused)
 
 
-def _wait(bucket: Bucket, granted: Granted, position: int, *, waited: bool) -> float | None:
+def _wait(bucket: Bucket, granted: TokenGrant, position: int, *, waited: bool) -> float | None:
     """Say how long the message at a position waits for a token; None: it has one."""
     have, first = (granted.waited, granted.waited_in) if waited else (granted.fresh, granted.fresh_in)
     return None if position < have else first + (position - have) * bucket.interval

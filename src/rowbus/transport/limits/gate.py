@@ -14,7 +14,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from rowbus.transport.limits.decisions import LONGEST, Asked, Granted, Limited, Verdict, ask, judge
+from rowbus.transport.limits.decisions import (
+    LONGEST,
+    LimitedMessage,
+    TokenGrant,
+    TokenRequest,
+    Verdict,
+    ask,
+    judge,
+)
 from rowbus.transport.limits.rate import Bucket
 from rowbus.transport.limits.table import limit_table
 
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
 
-Find = Callable[["MessageRow", "Runs"], Awaitable["Limited[MessageRow] | None"]]
+Find = Callable[["MessageRow", "Runs"], Awaitable["LimitedMessage[MessageRow] | None"]]
 """Says which limits a message has; None for one that has none."""
 
 LONGEST_WAIT: Final = 5.0  # seconds until the endpoint's own limit is looked at again
@@ -71,7 +79,7 @@ class Gate:
             return most
         async with self._turn:
             while not ended():
-                granted = (await self._take(session, [Asked(self._whole, most, 0)], defers=False))[
+                granted = (await self._take(session, [TokenRequest(self._whole, most, 0)], defers=False))[
                     self._whole
                 ]
                 if granted.waited:
@@ -84,7 +92,7 @@ class Gate:
         if self._whole is not None and unused > 0:
             self._unused[self._whole] += unused
 
-    async def limited(self, rows: Sequence[MessageRow], session: Runs) -> list[Limited[MessageRow]]:
+    async def limited(self, rows: Sequence[MessageRow], session: Runs) -> list[LimitedMessage[MessageRow]]:
         """Return those of some messages that have limits."""
         if self._find is None:
             return []
@@ -92,7 +100,7 @@ class Gate:
         return [each for each in found if each is not None]
 
     async def judge(
-        self, session: AsyncSession, messages: Sequence[Limited[MessageRow]]
+        self, session: AsyncSession, messages: Sequence[LimitedMessage[MessageRow]]
     ) -> Verdict[MessageRow]:
         """Take the tokens of messages, in a transaction of its own; say which of them may be handled now."""
         verdict = judge(messages, await self._take(session, ask(messages), defers=True), LONGEST)
@@ -103,7 +111,7 @@ class Gate:
         """Return what takes these messages of a queue again, without those that are gone."""
         return self._table.receive_these(queue, rows)
 
-    def lost(self, messages: Sequence[Limited[MessageRow]]) -> None:
+    def lost(self, messages: Sequence[LimitedMessage[MessageRow]]) -> None:
         """Note messages that had their tokens and that another receiver has taken meanwhile."""
         for message in messages:
             self._unused.update(message.buckets)
@@ -115,9 +123,9 @@ class Gate:
             await session.run(self._table.give_back(sorted(unused.items())))
 
     async def _take(
-        self, session: AsyncSession, asked: Sequence[Asked], *, defers: bool
-    ) -> Mapping[Bucket, Granted]:
-        granted: dict[str, Granted] = {}
+        self, session: AsyncSession, asked: Sequence[TokenRequest], *, defers: bool
+    ) -> Mapping[Bucket, TokenGrant]:
+        granted: dict[str, TokenGrant] = {}
         missing = asked
         for _ in range(TRIES):
             granted |= await session.run(self._table.take(missing, defers=defers))
@@ -125,5 +133,5 @@ class Gate:
             if not missing:
                 break
             await session.run(self._table.begin(each.bucket.key for each in missing))
-        late = Granted(0, 0, 1.0, 1.0)
+        late = TokenGrant(0, 0, 1.0, 1.0)
         return {each.bucket: granted.get(each.bucket.key, late) for each in asked}

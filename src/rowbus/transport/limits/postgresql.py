@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rowbus.database.statements import Statement
 from rowbus.messages.message import MessageRow
 from rowbus.transport.limits import table
-from rowbus.transport.limits.decisions import LONGEST, Granted
+from rowbus.transport.limits.decisions import LONGEST, TokenGrant
 from rowbus.transport.queues.records.postgresql import RecordTable
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Rows
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.limits.decisions import Asked
+    from rowbus.transport.limits.decisions import TokenRequest
     from rowbus.transport.limits.rate import Bucket
 
 
@@ -31,7 +31,7 @@ class LimitTable(table.LimitTable, RecordTable):
         super().__init__(address)
         self._take = self._load("take", "Failed to take tokens of", prepare=True)
 
-    def take(self, asked: Sequence[Asked], *, defers: bool) -> Statement[dict[str, Granted]]:
+    def take(self, asked: Sequence[TokenRequest], *, defers: bool) -> Statement[dict[str, TokenGrant]]:
         """Take tokens; see the base."""
         parameters = {
             "keys": [each.bucket.key for each in asked],
@@ -75,5 +75,5 @@ def _rows(rows: Rows, _count: int) -> list[MessageRow]:
     return sorted((MessageRow._make(row) for row in rows), key=attrgetter("seq"))
 
 
-def _granted(rows: Rows, _count: int) -> dict[str, Granted]:
-    return {key: Granted(*rest) for key, *rest in rows}
+def _granted(rows: Rows, _count: int) -> dict[str, TokenGrant]:
+    return {key: TokenGrant(*rest) for key, *rest in rows}

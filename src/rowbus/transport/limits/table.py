@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
     from rowbus.running.critical import Alarm
-    from rowbus.transport.limits.decisions import Asked, Granted
+    from rowbus.transport.limits.decisions import TokenGrant, TokenRequest
     from rowbus.transport.limits.rate import Bucket
 
 logger = logging.getLogger("rowbus.limits")
@@ -38,7 +38,7 @@ class LimitTable(RecordStatements):
         "`rowbus schema install MODULE:ENDPOINT`."
     )
 
-    def take(self, asked: Sequence[Asked], *, defers: bool) -> Statement[dict[str, Granted]]:
+    def take(self, asked: Sequence[TokenRequest], *, defers: bool) -> Statement[dict[str, TokenGrant]]:
         """Take tokens, as many as there are, and say for each key what was granted; a key without a row is left out.
 
         `defers` says whether what gets none now is deferred, so that its turn is kept free. Locks the keys' rows, in

@@ -48,7 +48,7 @@ CONFIGURE: Final = Statement(
 )
 
 
-class Watched(Protocol):
+class WatchedTable(Protocol):
     """A table whose channel is notified of what is put into it."""
 
     @property
@@ -295,7 +295,7 @@ class QueueWatch:
     def __init__(
         self,
         lookout: Lookout,
-        table: Watched,
+        table: WatchedTable,
         look: Callable[[], Statement[int]],
         looked: Callable[[int, float], float],
         woken: asyncio.Event,

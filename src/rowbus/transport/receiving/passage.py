@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import ReceiveSession
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
-    from rowbus.transport.limits.decisions import Limited
+    from rowbus.transport.limits.decisions import LimitedMessage
     from rowbus.transport.limits.gate import Gate
     from rowbus.transport.receiving.receiver import Receiver
     from rowbus.transport.receiving.transactions import NoTransaction, SendsAtomicWithReceive
@@ -78,7 +78,7 @@ async def pass_gate(
 async def _defer(
     gate: Gate,
     deferred: Mapping[MessageRow, float],
-    limited: Mapping[MessageRow, Limited[MessageRow]],
+    limited: Mapping[MessageRow, LimitedMessage[MessageRow]],
     receiver: Receiver,
     session: ReceiveSession,
 ) -> None:

@@ -97,7 +97,7 @@ ON_A_PAGE: Final = 50
 _BETWEEN: Final = "~"
 
 
-class Waiting(NamedTuple):
+class WaitingRow(NamedTuple):
     """A message that waits, as a row of the page."""
 
     row_id: str
@@ -124,10 +124,10 @@ class Waiting(NamedTuple):
         return Header.RETRIES in (self.headers or {})
 
 
-class Found(NamedTuple):
+class MessagePage(NamedTuple):
     """A page of messages. `following` is where the next one begins, `at` the database's time."""
 
-    messages: list[Waiting]
+    messages: list[WaitingRow]
     following: str
     is_cut: bool
     """Whether the search stopped because it had read enough, and not because the page is full or nothing is left."""
@@ -141,7 +141,7 @@ class Found(NamedTuple):
 class One(NamedTuple):
     """One message, and whether the database's role may change it."""
 
-    message: Waiting
+    message: WaitingRow
     at: datetime
     may_change: bool
 
@@ -163,14 +163,14 @@ def find_table(session: Session, addresses: Addresses, text: str) -> DelayedTabl
     return delayed_table(address)
 
 
-def search(session: Session, addresses: Addresses, name: str, text: str, after: str) -> Found:
+def search(session: Session, addresses: Addresses, name: str, text: str, after: str) -> MessagePage:
     """Search a table behind a place, and count what is due when."""
     table = find_table(session, addresses, name)
     with looking(session, table.address):
         return _search(session, table, text, after)
 
 
-def _search(session: Session, table: DelayedTable, text: str, after: str) -> Found:
+def _search(session: Session, table: DelayedTable, text: str, after: str) -> MessagePage:
     at = session.run(table.state(1)).at
     place = read_place(after)
     try:
@@ -187,7 +187,7 @@ def _search(session: Session, table: DelayedTable, text: str, after: str) -> Fou
         (span.name, session.run(table.count_between(span.first, span.last, MOST_COUNTED)))
         for span in spans(at)
     )
-    return Found(
+    return MessagePage(
         [_waiting(message, table.address) for message in shown],
         "" if stopped is None else write_place(stopped),
         stopped is not None and not is_full,
@@ -209,12 +209,12 @@ def look(session: Session, addresses: Addresses, name: str, row_id: str) -> One 
     return One(_waiting(found, table.address, found.body), at, may_delete(session, table.address))
 
 
-def cancel(session: Session, addresses: Addresses, name: str, message: Waiting) -> int:
+def cancel(session: Session, addresses: Addresses, name: str, message: WaitingRow) -> int:
     """Cancel a message; say for how many rows that was so."""
     return session.run(find_table(session, addresses, name).cancel_at(message.message_id, message.due))
 
 
-def send(session: Session, addresses: Addresses, name: str, message: Waiting) -> int:
+def send(session: Session, addresses: Addresses, name: str, message: WaitingRow) -> int:
     """Move a message to its queue now; say how many rows that were. To be run in a transaction."""
     table = find_table(session, addresses, name)
     endpoint = table.address.table.rpartition(".")[0] or table.address.table
@@ -239,8 +239,8 @@ def read_place(text: str) -> WaitingPlace | None:
 
 def _waiting(
     found: WaitingMessage | LookedAtMessage, table: QueueAddress, body: bytes | None = None
-) -> Waiting:
+) -> WaitingRow:
     goes = route(found.headers, table)
     destination = "" if goes is None else str(goes.destination)
     headers = read_headers(found.headers)
-    return Waiting(found.id, found.due, headers, found.headers, destination, found.size, body)
+    return WaitingRow(found.id, found.due, headers, found.headers, destination, found.size, body)

@@ -18,8 +18,8 @@ from rowbus.transport.operations.discarded.table import find_obstacle
 from rowbus.transport.queues.catalog.looking import refuse_strangers
 from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failures.index import holding
-from rowbus.web.failed.asked import FIELDS, Asked, allowed, asked
 from rowbus.web.failed.indexes import indexes
+from rowbus.web.failed.query import FIELDS, FailureQuery, allowed, asked
 from rowbus.web.history import latest
 from rowbus.web.operations import Note, State, begin, end, note, start_to_keep
 from rowbus.web.pages import Question
@@ -48,7 +48,7 @@ NOTHING: Final = "Tick the messages that you mean, or search for them; nothing w
 class FormSelection(NamedTuple):
     """The messages of a form: those ticked, or all that its search finds, the oldest first."""
 
-    wanted: Asked
+    wanted: FailureQuery
     known: FailureIndex
     failures: list[Failure]
 
@@ -91,7 +91,7 @@ async def meant(visit: Visit) -> FormSelection:
     return FormSelection(wanted, index, failures)
 
 
-def _meant(index: FailureIndex, wanted: Asked, rows: frozenset[str] | None) -> list[Failure]:
+def _meant(index: FailureIndex, wanted: FailureQuery, rows: frozenset[str] | None) -> list[Failure]:
     failures = (
         wanted.search.among(index.failures)
         if rows is None
@@ -132,7 +132,7 @@ async def ask_to_discard(visit: Visit) -> Question:
     )
 
 
-def back(visit: Visit, wanted: Asked) -> str:
+def back(visit: Visit, wanted: FailureQuery) -> str:
     """Return the address of the list that the form came from."""
     return visit.url("failed", wanted.query)
 

@@ -14,9 +14,9 @@ from rowbus.messages.headers import Header
 from rowbus.transport.queues.catalog.looking import refuse_strangers
 from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failed_message import is_own
-from rowbus.web.failed.asked import asked
 from rowbus.web.failed.bodies import laid_out
 from rowbus.web.failed.message import GONE, found, misfits_of
+from rowbus.web.failed.query import asked
 from rowbus.web.operations import Note, State, begin, end, note
 from rowbus.web.pages import Question
 

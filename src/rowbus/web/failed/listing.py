@@ -14,8 +14,8 @@ from rowbus.errors import ConfigurationError, InvalidAddressError, QueueNotFound
 from rowbus.transport.queues.catalog.looking import looking
 from rowbus.transport.recoverability.failures.index import Page, find, listed
 from rowbus.transport.recoverability.failures.search import Group, counted, groups
-from rowbus.web.failed.asked import FIELDS, Asked, allowed, asked
 from rowbus.web.failed.indexes import indexes
+from rowbus.web.failed.query import FIELDS, FailureQuery, allowed, asked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,13 +71,13 @@ async def show(visit: Visit) -> Response:
     )
 
 
-async def _page(visit: Visit, index: FailureIndex, wanted: Asked) -> Page:
+async def _page(visit: Visit, index: FailureIndex, wanted: FailureQuery) -> Page:
     if wanted.search.text:
         return await visit.read(_found, index, wanted, visit.site.settings.mask)
     return await run_sync(partial(listed, index, wanted.search, most=PAGE, before=wanted.before))
 
 
-def _found(session: Session, index: FailureIndex, wanted: Asked, paths: Sequence[str]) -> Page:
+def _found(session: Session, index: FailureIndex, wanted: FailureQuery, paths: Sequence[str]) -> Page:
     with looking(session, wanted.queue):
         page = find(session, index, wanted.search, most=PAGE, before=wanted.before, seconds=SECONDS)
     with looking(session, wanted.queue):  # without the time limit of the search
@@ -85,7 +85,7 @@ def _found(session: Session, index: FailureIndex, wanted: Asked, paths: Sequence
     return page._replace(failures=shown)
 
 
-def grouped(index: FailureIndex, wanted: Asked) -> Groups:
+def grouped(index: FailureIndex, wanted: FailureQuery) -> Groups:
     """Group an error queue as the address says."""
     kinds = groups(index.failures)
     queue = wanted.fields.get("queue", "")

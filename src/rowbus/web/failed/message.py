@@ -17,11 +17,11 @@ from rowbus.transport.queues.catalog.looking import looking
 from rowbus.transport.recoverability.attempts import failed_before, past_attempts
 from rowbus.transport.recoverability.failed_message import FailedMessage, is_own, read
 from rowbus.transport.recoverability.table import error_queue_table
-from rowbus.web.failed.asked import asked
 from rowbus.web.failed.bodies import Body, shown
 from rowbus.web.failed.comparison import compared
 from rowbus.web.failed.conversation import TRACES, Conversation, conversation, origin
 from rowbus.web.failed.indexes import indexes
+from rowbus.web.failed.query import asked
 from rowbus.web.showing import LONGEST_LINES
 
 if TYPE_CHECKING:

@@ -30,12 +30,12 @@ from rowbus.log.ticker import ticks
 from rowbus.messages.message import read_headers, time_sent
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pauses.table import paused
-from rowbus.transport.queues.catalog.finding import Found, find_queues, sort_out
+from rowbus.transport.queues.catalog.finding import FoundTables, find_queues, sort_out
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import Finding, Level
 from rowbus.transport.queues.traffic import CLOCK_OFF, HEAP, Kind
-from rowbus.web.sampling.snapshot import DelayedFigures, Gone, QueueFigures, Snapshot
+from rowbus.web.sampling.snapshot import AbsentEndpoint, DelayedFigures, QueueFigures, Snapshot
 from rowbus.web.sampling.statistics import Counters, counters, instances
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class Look:
         self._queues = QueueLook(addresses, has_statistics=is_postgresql)
         self._has_logs = is_postgresql
         self._drivers = SparkDrivers()
-        self._delayed = Found([], {})
+        self._delayed = FoundTables([], {})
         self._delayed_catalogue = Pace(DELAYED_CATALOGUE_PERIOD)
         self._parts = [
             Part("queues", Pace(period), self._find_queues),
@@ -240,7 +240,7 @@ class Look:
             self._parts.append(Part("logs", Pace(period, URGENT_SHARE), self._find_logs))
         self._examination = Pace(EXAMINATION_PERIOD, URGENT_SHARE)
         self._parts.append(Part("findings", self._examination, self._examine))
-        self._seen: dict[QueueAddress, Gone] = {}
+        self._seen: dict[QueueAddress, AbsentEndpoint] = {}
         self._state: object = None
 
     def take(self, session: Session, before: Snapshot) -> Snapshot:
@@ -317,12 +317,12 @@ class Look:
             "pauses": paused(session, self._addresses),
         }
 
-    def _miss(self, found: Iterable[Receivers], now: datetime) -> tuple[Gone, ...]:
+    def _miss(self, found: Iterable[Receivers], now: datetime) -> tuple[AbsentEndpoint, ...]:
         """Remember who receives now, and return who did in the last day and does not."""
-        here: dict[QueueAddress, Gone] = {}
+        here: dict[QueueAddress, AbsentEndpoint] = {}
         for one in found:
             places = here[one.queue].places if one.queue in here else ()
-            here[one.queue] = Gone(one.queue, now, (*places, one.place or ""))
+            here[one.queue] = AbsentEndpoint(one.queue, now, (*places, one.place or ""))
         known = set(self._queues.addresses)
         self._seen = {
             queue: seen

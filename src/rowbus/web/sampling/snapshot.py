@@ -69,7 +69,7 @@ class DelayedFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class AbsentEndpoint:
     """An endpoint whose processes were seen in the last day, and are not there: since when, and where they ran last."""
 
     queue: QueueAddress
@@ -86,7 +86,7 @@ class Snapshot:
     queues: tuple[QueueFigures, ...] = ()
     instances: tuple[Instances, ...] = ()
     receivers: tuple[Receivers, ...] = ()
-    gone: tuple[Gone, ...] = ()
+    gone: tuple[AbsentEndpoint, ...] = ()
     pauses: tuple[Pause, ...] = ()
     delayed: tuple[DelayedFigures, ...] = ()
     delayed_left_out: Mapping[QueueAddress, str] = field(default_factory=dict["QueueAddress", str])

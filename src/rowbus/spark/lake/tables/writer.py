@@ -86,7 +86,7 @@ Done = TypeVar("Done")
 
 
 @dataclass
-class Staged(WriterCommitMessage):
+class StagedFiles(WriterCommitMessage):
     """The changes that a task has staged, and its query."""
 
     query: str
@@ -160,15 +160,15 @@ class TablesWriter(DataSourceStreamArrowWriter):
         query = task.query_id or ""
         return self.stage(query, f"{query[:8]}-{task.partition}", iterator)
 
-    def stage(self, query: str, label: str, batches: Iterator[pa.RecordBatch]) -> Staged:
+    def stage(self, query: str, label: str, batches: Iterator[pa.RecordBatch]) -> StagedFiles:
         """Stage changes."""
         staging = changes_with_origins if self._settings.origins else changes_of
         files = Files(self._settings.staged, label).write(map(staging, batches))
-        return Staged(query, files)
+        return StagedFiles(query, files)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Apply the changes to each table that does not have the batch; then look after the tables, if that is due."""
-        staged = [message for message in messages if isinstance(message, Staged)]
+        staged = [message for message in messages if isinstance(message, StagedFiles)]
         files = [file for message in staged for file in message.files]
         if not files and not (staged and LakeFolder(self._settings.path).asked()):
             return

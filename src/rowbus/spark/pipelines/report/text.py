@@ -64,7 +64,7 @@ Row = Mapping[str, Any]
 PREVIEW: Final = 60  # characters of an exception's message
 
 
-class Shown(NamedTuple):
+class TextTable(NamedTuple):
     """A table: its title, its columns (those with `#` at their end are numbers), its rows."""
 
     title: str
@@ -72,10 +72,10 @@ class Shown(NamedTuple):
     rows: Sequence[Sequence[object]]
 
 
-def tables(report: ReportTables) -> list[Shown]:
+def tables(report: ReportTables) -> list[TextTable]:
     """Return the tables that have rows."""
     found = [
-        Shown(title, columns, [make(row) for row in report.rows(name)])
+        TextTable(title, columns, [make(row) for row in report.rows(name)])
         for name, title, columns, make in _TABLES
     ]
     return [table for table in found if table.rows]

@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.shape import QueueShape
 
 
-class Found(NamedTuple):
+class FoundTables(NamedTuple):
     """Tables that are read, and those that are not, with the reason."""
 
     tables: list[QueueAddress]
     left_out: dict[QueueAddress, str]
 
 
-def sort_out(session: Session, catalog: Catalog, addresses: Iterable[QueueAddress]) -> Found:
+def sort_out(session: Session, catalog: Catalog, addresses: Iterable[QueueAddress]) -> FoundTables:
     """Tell the tables that are read from those of strangers."""
     found = list(addresses)
     left_out = _strangers(session, catalog, found)
-    return Found([address for address in found if address not in left_out], left_out)
+    return FoundTables([address for address in found if address not in left_out], left_out)
 
 
-def find_tables(session: Session, catalog: Catalog, columns: Mapping[str, str]) -> Found:
+def find_tables(session: Session, catalog: Catalog, columns: Mapping[str, str]) -> FoundTables:
     """Find the tables that have these columns and no other, by their types; tell those of strangers from them."""
     asked = catalog.find_tables(columns)
-    return Found([], {}) if asked is None else sort_out(session, catalog, session.run(asked))
+    return FoundTables([], {}) if asked is None else sort_out(session, catalog, session.run(asked))
 
 
 def find_queues(session: Session, catalog: Catalog, named: Iterable[QueueAddress] = ()) -> list[QueueShape]:

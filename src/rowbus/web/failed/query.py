@@ -29,7 +29,7 @@ FIELDS: Final = ("text", "id", "conversation", "exception", "type", "failed_in",
 BYS: Final = ("exception", "type", "endpoint")
 
 
-class Asked(NamedTuple):
+class FailureQuery(NamedTuple):
     """An error queue and a search in it; `fields` are those of the address that say something."""
 
     queue: QueueAddress
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
         return self.search != Search()
 
 
-def asked(fields: Mapping[str, str], addresses: Addresses) -> Asked:
+def asked(fields: Mapping[str, str], addresses: Addresses) -> FailureQuery:
     """Read the parameters of an address, or of a form. Raises ConfigurationError, InvalidAddressError."""
     given = {name: value.strip() for name, value in fields.items() if value.strip()}
     queue = address_of(given.get("queue", ERROR), addresses)
@@ -65,7 +65,7 @@ def asked(fields: Mapping[str, str], addresses: Addresses) -> Asked:
     if "\0" in search.text:
         raise ConfigurationError("Nothing that is stored holds the character NUL; search for something else.")
     by = given.get("by", "")
-    return Asked(queue, search, given, _position(given.get("before")), by if by in BYS else BYS[0])
+    return FailureQuery(queue, search, given, _position(given.get("before")), by if by in BYS else BYS[0])
 
 
 def _set(text: str | None) -> frozenset[str]:
