@@ -31,11 +31,15 @@ DIGITS: Final = 16  # of a version
 
 
 def document_of(parts: Parts) -> str:
-    """Return an endpoint's contract as the text of an AsyncAPI document. Raises what its messages' classes raise."""
+    """Return an endpoint's contract as the text of an AsyncAPI document; empty where it agrees on nothing.
+
+    Raises what its messages' classes raise.
+    """
     from rowbus.contracts.asyncapi import to_asyncapi  # noqa: PLC0415 - loaded where it is asked for
     from rowbus.endpoint.description import contract_of_parts  # noqa: PLC0415 - likewise
 
-    return msgspec.json.encode(to_asyncapi(contract_of_parts(parts))).decode()
+    contract = contract_of_parts(parts)
+    return msgspec.json.encode(to_asyncapi(contract)).decode() if contract.uses else ""
 
 
 class ContractPublisher(Periodic):
@@ -59,6 +63,7 @@ class ContractPublisher(Periodic):
         except Exception:
             text = "Endpoint %s publishes no contract: its messages cannot be described"
             logger.warning(text, self._parts.name, exc_info=True)
+        if not self._document:
             return
         try:
             if not await self._publish(session) and self._parts.settings.install:
@@ -69,12 +74,13 @@ class ContractPublisher(Periodic):
 
     async def do(self) -> None:
         """Note that a process of this version is still there. Raises StorageError."""
-        async with self._pool.session() as session:
-            await self._publish(session)
+        if self._document:
+            async with self._pool.session() as session:
+                await self._publish(session)
 
     async def _publish(self, session: AsyncSession) -> bool:
         """Publish, if the table is there and granted; say whether it is."""
-        if not self._document or not await session.run(self._table.can_be_published()):
+        if not await session.run(self._table.can_be_published()):
             return False
         version = hashlib.sha256(self._document.encode()).hexdigest()[:DIGITS]
         publish = self._table.publish(self._parts.name, version, self._document)
