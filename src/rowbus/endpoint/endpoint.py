@@ -166,9 +166,8 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         """
         check_time_limit(time_limit)
         if long and self.settings.transaction_mode is TransactionMode.NONE:
-            raise ConfigurationError(
-                "Mode NONE has no transaction in which a message could move: no long handlers."
-            )
+            text = "Mode NONE has no transaction in which a message could move: no long handlers."
+            raise ConfigurationError(text)
         if retries is not None:
             if not isinstance(retries, Retries):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
                 raise ConfigurationError(f"retries is {retries!r}; give rowbus.Retries(…).")
@@ -426,18 +425,18 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         return False
 
     async def _locate(self) -> Database:
-        dsn = await asyncio.to_thread(resolve_dsn, self.database)
-        # ROWBUS_DATABASE may be another than it was
-        if addresses_of(dsn, self.settings.schema) != self.addresses:
+        dsn = await asyncio.to_thread(self._resolve)
+        if addresses_of(dsn, self.settings.schema) != self.addresses:  # the variable has changed
             raise ConfigurationError(
                 f"Endpoint {self.name} was made for another database than the one of {DATABASE_VARIABLE}: set the "
                 "variable before the endpoint is made, or give it the database."
             )
-        return open_database(
-            dsn,
-            application_name=f"rowbus {self.name}"[:63],
-            prepared_statements=self.settings.prepared_statements,
-        )
+        name, prepares = f"rowbus {self.name}"[:63], self.settings.prepared_statements
+        return open_database(dsn, application_name=name, prepared_statements=prepares)
+
+    def _resolve(self) -> str:
+        """Return the connection string to use, now; starts the embedded server if there is no other."""
+        return resolve_dsn(self.database)
 
     def database_of_tests(self) -> str | None:
         """Return the connection string of the endpoint's own database if none but tests use that, else None."""
@@ -445,9 +444,8 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
     def _started(self) -> RunningEndpoint:
         if self._running is None:
-            raise ConfigurationError(
-                f"Endpoint {self.name} is not started: use `async with endpoint:` or endpoint.run()."
-            )
+            text = f"Endpoint {self.name} is not started: use `async with endpoint:` or endpoint.run()."
+            raise ConfigurationError(text)
         return self._running
 
     @property
