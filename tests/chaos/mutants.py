@@ -253,7 +253,7 @@ MUTANTS = (
         "a connection is used on that is in the midst of something",
         "busy-connection",
         "poisons that are not in the error queue",
-        (Edit("rowbus/work/attempt.py", "    if session.is_occupied:\n", "    if False:\n"),),
+        (Edit("rowbus/work/attempt.py", "    if not session.is_occupied:\n", "    if True:\n"),),
     ),
     Mutant(
         "what a handler sets is there until its connection ends",
@@ -271,8 +271,8 @@ MUTANTS = (
         (
             Edit(
                 "rowbus/database/postgresql/handler_connection.py",
-                "before = (*self.clearing[:1], *_NEXT_ATTEMPT) if self.own_settings else (_RELEASE, SAVEPOINT)\n",
-                "before = (_RELEASE, SAVEPOINT)\n",
+                "return (*self.clearing[:1], *_NEXT_ATTEMPT) if self.own_settings else (_RELEASE, SAVEPOINT)\n",
+                "return (_RELEASE, SAVEPOINT)\n",
             ),
         ),
     ),
