@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
 import psycopg
 from psycopg import sql
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     from rowbus.running.handling import Subject
     from rowbus.running.scope import Scope
+
+T = TypeVar("T")
 
 SAVEPOINT = control(b"savepoint rowbus_message", "Could not set a savepoint")
 UNDO = control(b"rollback to savepoint rowbus_message", "Could not undo the failed attempt")
@@ -170,6 +172,7 @@ class HandlerConnection(HookedConnection, Awaiting):
     clearing: Sequence[Statement[object]] = ()  # what clears the session of what a handler may leave there
     locks: Sequence[Statement[object]] = ()  # what takes the session's own advisory locks
     blocks = 0  # nested transactions that are open
+    waits = 0  # calls of the driver's that wait for the server just now; a stream between two rows does not
     attempt_open = False  # `protect` does nothing outside an attempt
     touched = False
     savepoint_set = False
@@ -181,6 +184,14 @@ class HandlerConnection(HookedConnection, Awaiting):
     def in_transaction(self) -> bool:
         """Whether a transaction is open, as the receiver's is but in mode NONE."""
         return self.pgconn.transaction_status != TransactionStatus.IDLE
+
+    async def wait(self, gen: PQGen[T], *interval: Any, **timeout: Any) -> T:  # noqa: ANN401 - psycopg's own
+        """Wait as psycopg does, and be known to."""
+        self.waits += 1
+        try:
+            return await super().wait(gen, *interval, **timeout)
+        finally:
+            self.waits -= 1
 
     async def protect(self) -> None:
         """Set the message's savepoint, once, before the attempt's first statement."""

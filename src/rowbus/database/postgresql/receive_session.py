@@ -204,10 +204,11 @@ class ReceiveSession(AsyncSession):
     async def give_up(self) -> None:
         """Abandon the connection, and close it when a statement that still runs on it has failed.
 
-        The server may take its time to cancel that, or not do it at all.
+        The server may take its time to cancel that, or not do it at all. What was left half read is not waited for.
         """
         await self.abandon()
-        await self._have_running_fail()
+        if self.connection.waits:
+            await self._have_running_fail()
         self.discard()  # not `close`, which a handler in its call may not
 
     def admit(self, scope: Scope) -> None:
