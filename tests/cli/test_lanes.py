@@ -23,7 +23,8 @@ TABLES = "select relname from pg_class where relkind = 'r' and relname like 'Sal
 
 
 def write(rowbus: CommandLine, lanes: int) -> None:
-    (rowbus.folder / "shop.py").write_text(ENDPOINT.format(lanes=lanes))
+    longer = "#" * lanes  # of one size and second, the file would be taken for what is compiled already
+    (rowbus.folder / "shop.py").write_text(ENDPOINT.format(lanes=lanes) + longer)
 
 
 def test_lanes_are_installed_and_verified_changed_and_dropped(rowbus: CommandLine, ask: Ask) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowbus import contracts
-from rowbus.contracts import Seen
+from rowbus.contracts import SeenMessage
 from rowbus.messages.conventions import Kind
 from tests.contracts.test_python_classes import module
 from tests.fixtures.command_line import CommandLine
@@ -30,8 +30,8 @@ VALUES = st.recursive(
 )
 
 
-def seen(body: object, types: str = "Shop.X", intent: str = "Send") -> Seen:
-    return Seen({TYPES: types, "NServiceBus.MessageIntent": intent}, json.dumps(body).encode())
+def seen(body: object, types: str = "Shop.X", intent: str = "Send") -> SeenMessage:
+    return SeenMessage({TYPES: types, "NServiceBus.MessageIntent": intent}, json.dumps(body).encode())
 
 
 @every(
@@ -76,8 +76,8 @@ def test_messages_tell_their_kinds_and_parents_by_how_they_were_sent() -> None:
             seen({"a": 1}, "Shop.Place, Shop"),
             seen({}, "Shop.Placed, Shop;Shop.IEvent, Shop", "Publish"),
             seen({}, "Shop.Answer", "Reply"),
-            Seen({TYPES: "Shop.Xml"}, b"<a/>"),
-            Seen({TYPES: "Shop.Null"}, None),
+            SeenMessage({TYPES: "Shop.Xml"}, b"<a/>"),
+            SeenMessage({TYPES: "Shop.Null"}, None),
             seen({}, ""),
             seen([1], "Shop.List"),
         ]

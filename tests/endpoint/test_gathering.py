@@ -46,8 +46,8 @@ async def waiting(
     """Have these wait behind what is on its way to Slow."""
     headers = {Header.MESSAGE_ID: message_id} if message_id else {}
     sends = [asyncio.create_task(sales.send("Slow", PlaceOrder(order), headers=headers)) for order in orders]
-    behind = sales._started().gathering._waiting[backend.queue("Slow")]
-    await eventually(lambda: len(behind) == len(orders))
+    behind = sales._started().gathering._behind[backend.queue("Slow")]
+    await eventually(lambda: len(behind.waiting) == len(orders))
     return sends
 
 

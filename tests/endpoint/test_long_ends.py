@@ -1,4 +1,4 @@
-"""The ends of work that takes long: together, and each with its own fate."""
+"""The ends of work that takes long leave together, and each has its own fate; see `tests/running/test_together.py`."""
 
 from __future__ import annotations
 
@@ -9,61 +9,11 @@ import psycopg
 import pytest
 
 import rowbus
-from rowbus.errors import StorageError
-from rowbus.transport.long_work.ends import Ends
-from rowbus.transport.long_work.table import Work
 from tests.conformance.endpoints import PlaceOrder
-from tests.conformance.transport import eventually, within
+from tests.conformance.transport import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from tests.conformance.endpoints import Endpoints
-
-
-def work(name: str) -> Work:
-    return Work(name, "Sales", "{}", b"", 0, 1)
-
-
-async def test_what_ends_while_others_are_on_their_way_leaves_together_and_each_hears_of_its_own() -> None:
-    sent, may_go = list[list[str]](), asyncio.Event()
-
-    async def end(together: Sequence[Work]) -> Collection[str]:
-        sent.append([each.id for each in together])
-        await may_go.wait()
-        return {each.id for each in together if each.id != "lost"}
-
-    ends = Ends(end)
-    first = asyncio.create_task(ends.end(work("first")))
-    await eventually(lambda: len(sent) == 1)
-    others = [asyncio.create_task(ends.end(work(name))) for name in ("second", "lost", "third")]
-    await asyncio.sleep(0)
-    may_go.set()
-
-    assert await within(asyncio.gather(first, *others)) == [True, True, False, True]
-    assert sent == [["first"], ["second", "lost", "third"]]
-
-
-async def test_a_transaction_that_fails_is_heard_of_by_all_that_it_was_to_end_and_by_no_other() -> None:
-    asked = 0
-
-    async def end(together: Sequence[Work]) -> Collection[str]:
-        nonlocal asked
-        asked += 1
-        await asyncio.sleep(0)
-        if len(together) > 1:
-            raise StorageError("No", sqlstate="40001", transient=True)
-        return {each.id for each in together}
-
-    ends = Ends(end)
-    first = asyncio.create_task(ends.end(work("first")))
-    await eventually(lambda: asked == 1)
-    others = [asyncio.create_task(ends.end(work(name))) for name in ("second", "third")]
-    found = await within(asyncio.gather(first, *others, return_exceptions=True))
-
-    assert found[0] is True
-    assert [type(each) for each in found[1:]] == [StorageError, StorageError]
-    assert await within(ends.end(work("fourth"))) is True
 
 
 @pytest.mark.only("PostgreSQL", reason="handlers that take long work on PostgreSQL alone")

@@ -39,7 +39,7 @@ async def test_a_start_purges_what_has_expired_and_keeps_everything_else(backend
     await fill(backend, PAST, None, FUTURE, PAST)
     settings = EndpointSettings(purge_expired_on_startup=True)
 
-    await prepare(backend.database, queue_table(backend.queue("Sales")), settings)
+    await prepare(backend.database, [queue_table(backend.queue("Sales"))], settings)
 
     assert await left(backend) == [b"1", b"2"]
 
@@ -47,7 +47,7 @@ async def test_a_start_purges_what_has_expired_and_keeps_everything_else(backend
 async def test_a_start_purges_nothing_unasked(backend: Backend) -> None:
     await fill(backend, PAST, None)
 
-    await prepare(backend.database, queue_table(backend.queue("Sales")), EndpointSettings())
+    await prepare(backend.database, [queue_table(backend.queue("Sales"))], EndpointSettings())
 
     assert await left(backend) == [b"0", b"1"]
 
@@ -56,7 +56,7 @@ async def test_a_start_purges_everything_when_that_is_asked_for(backend: Backend
     await fill(backend, PAST, None, FUTURE)
 
     await prepare(
-        backend.database, queue_table(backend.queue("Sales")), EndpointSettings(purge_on_startup=True)
+        backend.database, [queue_table(backend.queue("Sales"))], EndpointSettings(purge_on_startup=True)
     )
 
     assert await left(backend) == []
@@ -97,7 +97,7 @@ async def test_a_missing_queue_keeps_an_endpoint_from_starting(backend: Backend)
         EndpointSettings(purge_expired_on_startup=True),
     ):
         with pytest.raises(QueueNotFoundError):
-            await prepare(backend.database, queue_table(backend.queue("Missing")), settings)
+            await prepare(backend.database, [queue_table(backend.queue("Missing"))], settings)
 
 
 @pytest.mark.only("SQL Server", reason="PostgreSQL's queues have no index that a start looks for")
@@ -107,7 +107,7 @@ async def test_a_start_warns_of_a_queue_without_an_index(
     await fill(backend)
     address = backend.queue("Sales")
     with caplog.at_level(logging.WARNING, "rowbus.receiving"):
-        await prepare(backend.database, queue_table(address), EndpointSettings())
+        await prepare(backend.database, [queue_table(address)], EndpointSettings())
     assert caplog.messages == []
 
     old = backend.queue("Old")
@@ -115,7 +115,7 @@ async def test_a_start_warns_of_a_queue_without_an_index(
         f"create table [{old.schema}].[Old] (Id uniqueidentifier not null, Headers varchar(255) not null)"
     )
     with caplog.at_level(logging.WARNING, "rowbus.receiving"):
-        await prepare(backend.database, queue_table(old), EndpointSettings())
+        await prepare(backend.database, [queue_table(old)], EndpointSettings())
 
     assert caplog.messages == [
         f"Queue {old}: it has no index on RowVersion, so every receive reads all of the table",

@@ -49,7 +49,7 @@ from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
 from rowbus.transport.delayed_store.poller import DelayedStorePoller
 from rowbus.transport.history.teller import HistoryTeller
-from rowbus.transport.limits.table import LimitSweeper, limit_table
+from rowbus.transport.limits.table import LimitKeeper, limit_table
 from rowbus.transport.long_work.table import long_work_table
 from rowbus.transport.pauses.table import pauses_address
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -65,7 +65,7 @@ from rowbus.transport.recurring.service import Recurring, RecurringService
 from rowbus.transport.recurring.table import recurring_table
 from rowbus.transport.requests.pending import PendingRequests
 from rowbus.transport.requests.receiver import AnswerReceiver, Sweeper
-from rowbus.transport.uniqueness.table import UniqueSweeper, unique_table
+from rowbus.transport.uniqueness.table import UniqueKeeper, unique_table
 from tests.conformance.transport import eventually, never
 
 pytestmark = pytest.mark.one_version
@@ -223,13 +223,11 @@ async def recurring(place: Place, every: timedelta = timedelta(milliseconds=50))
 
 
 async def limits(place: Place) -> service.Service:
-    return LimitSweeper(await place.pool(), limit_table(LIMITS), place.alarm, interval=SHORT.total_seconds())
+    return LimitKeeper(await place.pool(), LIMITS, place.alarm, interval=SHORT.total_seconds())
 
 
 async def unique(place: Place) -> service.Service:
-    return UniqueSweeper(
-        await place.pool(), unique_table(UNIQUE), place.alarm, interval=SHORT.total_seconds()
-    )
+    return UniqueKeeper(await place.pool(), UNIQUE, place.alarm, interval=SHORT.total_seconds())
 
 
 class BusySlot:
@@ -287,8 +285,8 @@ SERVICES: dict[str, tuple[Make, str]] = {
     "InboxKeeper": (keeper, 'Could not forget old messages of "public"."Sales.Inbox"'),
     "ClaimKeeper": (claims, 'Could not forget old claimed values of "public"."ClaimedValues"'),
     "RecurringService": (recurring, 'Could not send recurring messages of "public"."Sales.Recurring"'),
-    "LimitSweeper": (limits, 'Could not forget idle keys of "public"."Sales.Limits"'),
-    "UniqueSweeper": (unique, 'Could not forget the free values of "public"."Sales.Unique"'),
+    "LimitKeeper": (limits, 'Could not forget idle keys of "public"."Sales.Limits"'),
+    "UniqueKeeper": (unique, 'Could not forget free values of "public"."Sales.Unique"'),
     "HandlerWatch": (handler_watch, "Could not look for cancelled messages of Sales"),
     "LongWork": (long_work, 'Could not look after running work of "public"."Sales.Running"'),
     "AnswerReceiver": (answers, f"Failed to receive answers from {ANSWERS}"),

@@ -19,7 +19,7 @@ from rowbus.errors import ConfigurationError, HandlerError, QueueNotFoundError
 from rowbus.running.critical import Alarm
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.table import catalog_of
-from rowbus.transport.uniqueness.table import UniqueSweeper, unique_address, unique_table
+from rowbus.transport.uniqueness.table import UniqueKeeper, unique_address, unique_table
 from tests.conformance.transport import eventually
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ class Remind:
     text: str
 
 
-@rowbus.command("Unique.Keyed", key="text")
+@rowbus.command("Unique.WithKey", key="text")
 @dataclass
-class Keyed:
+class MessageWithKey:
     text: str
 
 
@@ -443,7 +443,7 @@ def _send(sender: rowbus.Client, message: object = Remind("x"), **options: Any) 
         ({"unique": "7", "while_waiting": True, "on_conflict": "drop"}, "'keep', 'replace' or 'postpone'"),
         ({"unique": "7", "while_waiting": True, "on_conflict": "postpone"}, "give delay or deliver_at"),
         ({"unique": "7", "while_waiting": True, "key": "a"}, "has a key"),
-        ({"unique": "7", "while_waiting": True, "message": Keyed("a")}, "has a key"),
+        ({"unique": "7", "while_waiting": True, "message": MessageWithKey("a")}, "has a key"),
         ({"unique": "7", "while_waiting": True, "headers": {"Rowbus.Key": "a"}}, "has a key"),
         ({"unique": "7", "while_waiting": True, "immediate": True}, "immediate"),
     ],
@@ -540,7 +540,7 @@ async def test_the_sweeper_forgets_values_that_are_free_and_no_others(
     pool = endpoints.backend.pool()
     await pool.open()
     try:
-        assert await UniqueSweeper(pool, table, Alarm(_not_called, HOUR)).sweep() == 2
+        assert await UniqueKeeper(pool, table.address, Alarm(_not_called, HOUR)).forget() == 2
     finally:
         await pool.close()
     left = await endpoints.backend.values('select value from "Sales.Unique" order by value')

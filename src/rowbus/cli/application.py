@@ -80,7 +80,7 @@ COMMANDS = {
 class Commands(TyperGroup):
     """Commands of which each is imported when it is called, and not to be listed or completed."""
 
-    commands: _LazyCommands  # type: ignore[assignment]  # nobody adds to the table
+    commands: _LazyCommands  # type: ignore[assignment]  # the table is never added to
 
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - what typer gives a group
         """Have the commands of the table."""

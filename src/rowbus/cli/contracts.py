@@ -246,14 +246,14 @@ def _contract(given: str, name: str = "", database: str | None = None) -> Contra
 
 def _seen(name: str, database: str | None) -> Contract:
     """Return the contract that the oldest messages of a queue let infer, those left out that were too long to read."""
-    from rowbus.contracts import Seen, infer
+    from rowbus.contracts import SeenMessage, infer
 
     address = queue_addresses([name], addresses_in(database, None))[0]
     with inspecting(open_database(database)) as session:
         messages = session.run(queue_table(address).peek(MOST_SEEN))
     read = [(read_headers(one.headers), one.body) for one in messages if one.cut_from is None]
     found = infer(
-        (Seen(headers, body) for headers, body in read if headers is not None), f"{address}, as seen"
+        (SeenMessage(headers, body) for headers, body in read if headers is not None), f"{address}, as seen"
     )
     if not found.messages:
         complain(f"{address} has no message with a type and a body of JSON to infer classes from.")

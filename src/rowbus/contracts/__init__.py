@@ -15,7 +15,7 @@ from rowbus.contracts.describing import describe
 from rowbus.contracts.dotnet import from_assembly
 from rowbus.contracts.files import from_file
 from rowbus.contracts.fit import Misfit, misfits
-from rowbus.contracts.inferring import Seen, infer
+from rowbus.contracts.inferring import SeenMessage, infer
 from rowbus.contracts.json_schema import from_json_schema
 from rowbus.contracts.map import merge, to_svg
 from rowbus.contracts.python_classes import to_python
@@ -28,7 +28,7 @@ __all__ = [
     "Message",
     "Misfit",
     "Party",
-    "Seen",
+    "SeenMessage",
     "Use",
     "compare",
     "describe",

@@ -1,4 +1,4 @@
-"""Who breaks whom of endpoints that run: what one sends and another's handler of it refuses.
+"""Conflicts between endpoints that run: one sends what another's handler refuses.
 
 Invariant: pure; an endpoint is not in conflict with itself, but for another version of it.
 """

@@ -33,7 +33,7 @@ class Action(Enum):
 
 
 LEAVING: Final = (Action.SEND, Action.PUBLISH, Action.REPLY)
-"""What an endpoint does with messages that leave it."""
+"""The actions of messages that leave an endpoint."""
 
 
 class Party(NamedTuple):

@@ -45,7 +45,7 @@ def describe(*members: Member, title: str = "") -> Contract:
 
 
 class Collection:
-    """What is found of several endpoints and logs."""
+    """The parts of a contract, as several endpoints and logs add them."""
 
     def __init__(self) -> None:
         """Begin with nothing."""

@@ -142,14 +142,9 @@ class _Assembly:
 
     def _context(self, number: int) -> bytes:
         """Return what counts for a type's references that nothing is said of, by it or by one that holds it."""
-        at: int | None = number
-        known = dict(self._read.outer)
-        while at is not None:
-            said = self._read.attributes("TypeDef", at).get(f"{_COMPILER}NullableContextAttribute")
-            if said:
-                return _flags(said)
-            at = known.pop(at, None)
-        return b"\0"
+        name = f"{_COMPILER}NullableContextAttribute"
+        told = (self._read.attributes("TypeDef", one).get(name) for one in self._read.and_holders(number))
+        return next((_flags(argument) for argument in told if argument), b"\0")
 
     def _named(self, table: int, row: int) -> tuple[str, Schema]:
         if table == _TYPE_DEFINED:

@@ -48,20 +48,22 @@ class Metadata:
         return {number: row for number, row in numbered if not str(row.TypeName).startswith("<")}
 
     @cached_property
-    def outer(self) -> dict[int, int]:
+    def _outer(self) -> dict[int, int]:
         """The types that hold others."""
         rows = self.rows("NestedClass")
         return {row.NestedClass.row_index: row.EnclosingClass.row_index for row in rows}
 
     def full_name(self, number: int) -> str:
         """Return a type's name as .NET's FullName has it, `Namespace.Outer+Inner`."""
-        names: list[str] = []
-        known = dict(self.outer)
-        at: int | None = number
-        while at is not None:
-            names.insert(0, named(self.rows("TypeDef")[at - 1]))
-            at = known.pop(at, None)
-        return "+".join(names)
+        rows = self.rows("TypeDef")
+        return "+".join(reversed([named(rows[one - 1]) for one in self.and_holders(number)]))
+
+    def and_holders(self, number: int) -> Iterator[int]:
+        """Give a type, and those that hold it, from the inside out: each once, whatever a file says."""
+        known, at = dict(self._outer), number
+        yield at
+        while (outer := known.pop(at, None)) is not None:
+            yield (at := outer)
 
     def bases(self, number: int) -> Iterator[Row]:
         """Give references to a type's base and to its interfaces."""

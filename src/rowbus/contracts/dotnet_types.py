@@ -71,7 +71,7 @@ _MAPS: Final = frozenset(
 )
 _NULLABLE: Final = "System.Nullable`1"
 NOT_NULL: Final = 1
-"""What `NullableAttribute` says of a reference that is not to be null; 0 is not told, 2 may be null."""
+"""The value of `NullableAttribute` for a reference that is never null; 2 is for one that may be, 0 for none said."""
 _VALUE_TYPE, _CLASS, _ARRAY, _INSTANCE, _LIST = 0x11, 0x12, 0x14, 0x15, 0x1D
 _PARAMETERS: Final = frozenset({0x13, 0x1E})  # of a generic type, or of a method
 _MODIFIERS: Final = frozenset({0x1F, 0x20})  # init-only setters, for one

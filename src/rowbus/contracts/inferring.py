@@ -27,14 +27,14 @@ _FORMS: Final = ("uuid", "date-time", "date")  # a span and a time of day may lo
 _NULL: Final[Schema] = {"type": "null"}
 
 
-class Seen(NamedTuple):
+class SeenMessage(NamedTuple):
     """A message that was seen: its headers and its body."""
 
     headers: Mapping[str, str | None]
     body: bytes | None
 
 
-def infer(messages: Iterable[Seen], title: str = "") -> Contract:
+def infer(messages: Iterable[SeenMessage], title: str = "") -> Contract:
     """Return the contract of messages that were seen; those without a type, or whose body is no JSON object, count not.
 
     A field is required that each message of its type had; a text is an id or a time where each one was. What is a

@@ -1,4 +1,4 @@
-"""What endpoints published of themselves, read back: who is there, and what each takes, sends and publishes now.
+"""The contracts that endpoints published, read back: those of the versions that run now.
 
 Invariant: tables of strangers, and documents that are none, are passed over; nothing waits for a lock for long.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.diagnosis import Finding
 
 BESIDE: Final = 2 * SEEN_EVERY
-"""How far apart two versions of an endpoint were seen last that are taken to run side by side."""
+"""The longest time between the last signs of two versions of an endpoint that count as running side by side."""
 
 
 def find_published(session: Session, addresses: Addresses) -> list[PublishedContract]:

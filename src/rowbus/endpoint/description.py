@@ -1,4 +1,4 @@
-"""What an endpoint takes, sends and publishes, read from what it has registered: handlers, sagas, routes, schedules.
+"""The contract of one endpoint, read from its handlers, sagas, routes and schedules.
 
 A handler that names an event in its code is taken to publish it, one that names a command to send it, one that names
 another message to reply with it; what a route or a schedule sends is known for certain.

@@ -28,8 +28,8 @@ from rowbus.running.critical import ReportedBreaker
 from rowbus.running.scope import Scope, current_scope, out_of_scope
 from rowbus.running.service import Service
 from rowbus.running.time_limit import urgency
+from rowbus.running.together import Together
 from rowbus.running.waiting import finish, pause
-from rowbus.transport.long_work.ends import Ends
 from rowbus.transport.long_work.table import Work, long_work_table
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery, make_calls
@@ -104,7 +104,7 @@ class LongWork(Service):
         self._is_draining = self._is_cut_off = False
         self._idle: list[ReceiveSession] = []
         self._free = asyncio.Semaphore(SESSIONS)
-        self._ends = Ends(lambda done: self._pool_run(self._table.finish(done)))
+        self._ends = Together(self._end_all)
         self._loop = asyncio.get_running_loop()
         self._renewal = 0.0  # when it is time for it
         self._handle: OnMessage
@@ -279,12 +279,22 @@ class LongWork(Service):
     ) -> None:
         hand.is_ending = True
         try:
-            if leaving or also or not await self._ends.end(self._held(hand)):
+            if leaving or also or not await self._end_with_others(self._held(hand)):
                 async with self._holding(hand) as session:
                     await self._commit(hand, session, leaving, also, is_end=True)
             hand.is_finished = True
         finally:
             hand.is_ending = False
+
+    async def _end_with_others(self, work: Work) -> bool:
+        """End work that sends nothing, with others; say whether that is done: else its row is locked, or gone."""
+        fate = self._ends.join(work)
+        self._ends.go_on()
+        return await fate
+
+    async def _end_all(self, together: Sequence[Work]) -> Sequence[bool]:
+        ended = await self._pool_run(self._table.finish(together))
+        return [work.id in ended for work in together]
 
     async def _commit(
         self,

@@ -41,7 +41,7 @@ from rowbus.transport.deduplication.inbox import InboxKeeper
 from rowbus.transport.deduplication.table import inbox_table
 from rowbus.transport.history.table import history_table
 from rowbus.transport.history.teller import HandlingTimes, HistoryTeller
-from rowbus.transport.limits.table import LimitSweeper, limit_table
+from rowbus.transport.limits.table import LimitKeeper
 from rowbus.transport.pauses.hold import Hold
 from rowbus.transport.pauses.table import PauseSubject, pauses_address
 from rowbus.transport.published_contracts.table import publishes
@@ -58,7 +58,7 @@ from rowbus.transport.receiving.interrupted_messages import Seclusion
 from rowbus.transport.receiving.preparation import ExpiredPurger, prepare
 from rowbus.transport.receiving.receiver import Receiver
 from rowbus.transport.recurring.service import RecurringService
-from rowbus.transport.uniqueness.table import UniqueSweeper, unique_table
+from rowbus.transport.uniqueness.table import UniqueKeeper
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,19 +165,20 @@ class RunningEndpoint:
     async def start(self) -> None:
         """Install what is missing, subscribe to the events handled, purge if asked to, and begin to receive."""
         try:
-            publish = None if self._publisher is None else self._publisher.begin
-            await install(self.database, self._parts, self._delays, publish)
+            await install(self.database, self._parts, self._delays)
         except StoreUnavailableError as error:  # everything but the store, which the delay service waits for
             logger.warning("%s; the endpoint goes on, and what it delays waits in its Timeouts queue", error)
         await self._pool.open()
+        if self._publisher is not None:
+            await self._publisher.begin()
         dependencies = self._parts.handlers.dependencies
         dependencies.living = await self._living.enter_async_context(dependencies.made())
         if self._parts.settings.auto_subscribe:
             await self.subscribe(self._parts.handlers.events())
         self._watch.start()
         await self._delays.catch_up()
-        for address in self._parts.inputs:  # lanes with order, too, whose receivers come and go
-            await prepare(self.database, queue_table(address), self._parts.settings)
+        queues = map(queue_table, self._parts.inputs)  # lanes with order, too, whose receivers come and go
+        await prepare(self.database, queues, self._parts.settings)
         for receiver in self._receivers:
             await receiver.start()
         if self._ordered is not None:
@@ -299,8 +300,8 @@ class RunningEndpoint:
             *(ClaimKeeper(self._pool, address, parts.alarm) for address in parts.claimed_values),
             self._make_purger(parts),
             self._make_recurring(parts),
-            self._make_sweeper(parts),
-            self._make_unique_sweeper(parts),
+            self._make_limit_keeper(parts),
+            self._make_unique_keeper(parts),
             self._make_handler_watch(parts),
             self._make_teller(parts),
             self._publisher,
@@ -342,17 +343,11 @@ class RunningEndpoint:
             ),
         )
 
-    def _make_sweeper(self, parts: Parts) -> LimitSweeper | None:
-        return (
-            None if parts.limits is None else LimitSweeper(self._pool, limit_table(parts.limits), parts.alarm)
-        )
+    def _make_limit_keeper(self, parts: Parts) -> LimitKeeper | None:
+        return None if parts.limits is None else LimitKeeper(self._pool, parts.limits, parts.alarm)
 
-    def _make_unique_sweeper(self, parts: Parts) -> UniqueSweeper | None:
-        return (
-            None
-            if parts.unique is None
-            else UniqueSweeper(self._pool, unique_table(parts.unique), parts.alarm)
-        )
+    def _make_unique_keeper(self, parts: Parts) -> UniqueKeeper | None:
+        return None if parts.unique is None else UniqueKeeper(self._pool, parts.unique, parts.alarm)
 
     def _all_receivers(self) -> Sequence[Receiver]:
         """Return the receivers of now: those of ordered lanes come and go."""

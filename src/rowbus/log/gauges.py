@@ -211,7 +211,7 @@ MOST: Final = 10_000  # messages of a queue that are counted
 
 
 class _Beside(NamedTuple):
-    """What is known of queues from beside: how many receive, how many rows the server estimates, and whose lanes."""
+    """Facts about queues from other tables: the receivers, the rows that the server estimates, the owners of lanes."""
 
     receivers: dict[QueueAddress, int]
     rows: dict[QueueAddress, int]

@@ -28,7 +28,7 @@ Due = timedelta | datetime | None
 """When a message is to be delivered: after a delay, at an aware instant, at once."""
 
 OnConflict = Literal["keep", "replace", "postpone"]
-"""What becomes of a unique message whose value an earlier one has."""
+"""The fate of a unique message whose value an earlier one has."""
 
 COMPATIBLE_VERSION = "10.0.0"  # the NServiceBus whose headers these are; sagas use it to tell old timeouts
 
@@ -81,7 +81,7 @@ class Options(NamedTuple):
     while_waiting: bool = False
     within: timedelta | None = None
     on_conflict: OnConflict | None = None
-    """What becomes of a message whose value another has; None: that one is kept."""
+    """The fate of a message whose value another has; None: that one is kept."""
 
     @property
     def due(self) -> Due:

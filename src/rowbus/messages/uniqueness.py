@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rowbus.messages.outgoing import Options
 
 SendOutcome = Literal["sent", "kept", "replaced", "postponed"]
-"""What a unique send came to: a new message, the earlier one, a new one in its place, or the earlier one later."""
+"""The outcome of a unique send: a new message, the earlier one, a new one in its place, or the earlier one later."""
 
 
 class UniqueMessageId(str):
@@ -24,10 +24,10 @@ class UniqueMessageId(str):
     __slots__ = ("outcome",)
 
     outcome: SendOutcome
-    """What the send came to."""
+    """The outcome of the send."""
 
     def __new__(cls, message_id: str, outcome: SendOutcome) -> Self:
-        """Say what a send of the message with this id came to."""
+        """Note the outcome of the send beside the id."""
         made = super().__new__(cls, message_id)
         made.outcome = outcome
         return made

@@ -43,7 +43,7 @@ class Field(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What an endpoint does with a type; `queue` is the endpoint's own, empty where it published none."""
+    """A use that an endpoint makes of a type; `queue` is the endpoint's own, empty where it published none."""
 
     endpoint: str
     does: str

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.transport.lanes.rule import own_queues
+from rowbus.transport.lanes import rule
 from rowbus.transport.queues.diagnosis import SEQUENCE_WARNING, Finding, Level
 from rowbus.transport.queues.traffic import NOBODY, Kind
 from rowbus.web.charts import overview_charts, span_of, sparks
@@ -73,19 +73,10 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 def with_lanes(queues: Sequence[QueueFigures]) -> list[QueueFigures]:
     """Return the queues that are no lanes; each with its lanes, and what they have counted with it."""
-    own = own_queues([queue.address for queue in queues])
-    lanes: dict[QueueAddress, list[QueueFigures]] = defaultdict(list)
-    for queue in queues:
-        if own.get(queue.address, queue.address) != queue.address:
-            lanes[own[queue.address]].append(queue)
-    return [
-        _together(queue, lanes[queue.address])
-        for queue in queues
-        if own.get(queue.address, queue.address) == queue.address
-    ]
+    return [_together(*each) for each in rule.with_lanes(queues, lambda queue: queue.address)]
 
 
-def _together(queue: QueueFigures, lanes: list[QueueFigures]) -> QueueFigures:
+def _together(queue: QueueFigures, *lanes: QueueFigures) -> QueueFigures:
     if not lanes:
         return queue
     every = (queue, *lanes)
@@ -97,7 +88,7 @@ def _together(queue: QueueFigures, lanes: list[QueueFigures]) -> QueueFigures:
         oldest_sent=min((one.oldest_sent for one in every if one.oldest_sent is not None), default=None),
         rate_in=_sum(one.rate_in for one in every),
         rate_out=_sum(one.rate_out for one in every),
-        lanes=tuple(lanes),
+        lanes=lanes,
     )
 
 

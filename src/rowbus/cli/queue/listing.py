@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import QueueNotFoundError
 from rowbus.messages.message import read_body, read_headers, time_sent
-from rowbus.transport.lanes.rule import own_queues
+from rowbus.transport.lanes import rule
 from rowbus.transport.queues.catalog.finding import find_queues
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
 from rowbus.transport.queues.catalog.ownership import not_looked_at
@@ -37,8 +37,8 @@ class Entry(NamedTuple):
     shape: QueueShape
     state: QueueState | None
     left_out: str = ""
-    own: QueueAddress | None = None
-    """The endpoint's own queue, of a lane; of any other, itself."""
+    lane_of: QueueAddress | None = None
+    """The endpoint's own queue, of a lane."""
     lanes: int = 0
     """Lanes that are counted with it."""
 
@@ -58,24 +58,20 @@ def find(session: Session, catalog: Catalog, schema: str | None) -> list[Entry]:
         for shape in find_queues(session, catalog)
         if shape.is_queue and schema in {None, shape.address.schema}
     ]
-    own = own_queues([shape.address for shape in shapes])
-    return [
-        _listed(session, catalog, shape)._replace(own=own.get(shape.address, shape.address))
-        for shape in shapes
-    ]
+    addresses = [shape.address for shape in shapes]
+    lane_of = {lane: own for lane, own in rule.own_queues(addresses).items() if lane != own}
+    return [_listed(session, catalog, shape)._replace(lane_of=lane_of.get(shape.address)) for shape in shapes]
 
 
 def with_lanes(queues: Sequence[Entry]) -> list[Entry]:
     """Return the queues that are no lanes; each counts what its lanes have."""
-    together: dict[object, list[Entry]] = {}
-    for queue in queues:
-        together.setdefault(queue.own, []).append(queue)
-    return [_together(queue, together[queue.own]) for queue in queues if queue.own == queue.shape.address]
+    return [_together(*each) for each in rule.with_lanes(queues, lambda queue: queue.shape.address)]
 
 
-def _together(queue: Entry, every: list[Entry]) -> Entry:
+def _together(queue: Entry, *lanes: Entry) -> Entry:
+    every = (queue, *lanes)
     states = [one.state for one in every if one.state is not None]
-    if len(every) == 1 or not states:
+    if not lanes or not states:
         return queue
     oldest = max((one for one in every if one.oldest is not None), key=_age, default=queue)
     state = states[0]._replace(
@@ -83,7 +79,7 @@ def _together(queue: Entry, every: list[Entry]) -> Entry:
         in_hand=sum(one.in_hand or 0 for one in states),
         oldest_headers=None if oldest.state is None else oldest.state.oldest_headers,
     )
-    return queue._replace(state=state, lanes=len(every) - 1)
+    return queue._replace(state=state, lanes=len(lanes))
 
 
 def _age(queue: Entry) -> timedelta:
@@ -132,7 +128,7 @@ def as_json(queue: Entry) -> dict[str, object]:
         "queue": str(queue.shape.address),
         "schema": queue.shape.address.schema,
         "table": queue.shape.address.table,
-        "lane_of": None if queue.own == queue.shape.address else str(queue.own),
+        "lane_of": None if queue.lane_of is None else str(queue.lane_of),
         "depth": None if state is None else min(state.depth, MOST - 1),
         "depth_is_exact": state is not None and state.depth < MOST,
         "not_looked_at": queue.left_out or None,

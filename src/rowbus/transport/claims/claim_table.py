@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 from rowbus.errors import ConfigurationError, Unrecoverable
 from rowbus.messages.addresses import address_of
 from rowbus.transport.claims.table import claimed_values
-from rowbus.transport.queues.records.table import RecordKeeper
+from rowbus.transport.queues.records.table import RecordKeeper, run_until_none
 
 if TYPE_CHECKING:
-    from rowbus.database.statements import Statement
+    from rowbus.database.sessions import AsyncSession
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
 
@@ -83,9 +83,9 @@ def value_id_of(key: str, table: QueueAddress) -> str:
 class ClaimKeeper(RecordKeeper):
     """Sweeps a table of claimed values, which several endpoints may share. For one event loop."""
 
-    what = "claimed values"
+    what = "old claimed values"
     logger = logging.getLogger("rowbus.claims")
 
-    def purge(self) -> Statement[int]:
-        """Return the statement that deletes one batch of values."""
-        return claimed_values(self._address).sweep()
+    async def forget_on(self, session: AsyncSession) -> int:
+        """Delete all values whose time is over; return how many."""
+        return await run_until_none(session, claimed_values(self._address).sweep())

@@ -17,11 +17,10 @@ from rowbus.database.backends import borrow, borrow_async
 from rowbus.database.steps import run_steps, run_steps_now
 from rowbus.transport.deduplication.table import inbox_address, inbox_table
 from rowbus.transport.queues.owners import refuse_foreign
-from rowbus.transport.queues.records.table import INTERVAL, RecordKeeper
+from rowbus.transport.queues.records.table import INTERVAL, RecordKeeper, run_until_none
 
 if TYPE_CHECKING:
-    from rowbus.database.sessions import SessionPool
-    from rowbus.database.statements import Statement
+    from rowbus.database.sessions import AsyncSession, SessionPool
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.running.critical import Alarm
@@ -119,7 +118,7 @@ BATCH: Final = 1000  # rows deleted in one transaction
 class InboxKeeper(RecordKeeper):
     """Keeps one endpoint's inbox within its retention. For one event loop."""
 
-    what = "messages"
+    what = "old messages"
     logger = logging.getLogger("rowbus.inbox")
 
     def __init__(
@@ -136,6 +135,6 @@ class InboxKeeper(RecordKeeper):
         self._table = table
         self._remember = remember
 
-    def purge(self) -> Statement[int]:
-        """Return the statement that forgets one batch of messages."""
-        return self._table.purge(self._remember, BATCH)
+    async def forget_on(self, session: AsyncSession) -> int:
+        """Forget all messages that are older; return how many."""
+        return await run_until_none(session, self._table.purge(self._remember, BATCH))

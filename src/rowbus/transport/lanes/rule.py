@@ -11,15 +11,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.headers import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from rowbus.messages.address import QueueAddress
+
+Q = TypeVar("Q")  # a queue, and what is known of it
 
 MARK: Final = "#"
 """Stands between the name of the queue and that of the lane."""
@@ -82,6 +84,18 @@ def own_queues(addresses: Collection[QueueAddress]) -> dict[QueueAddress, QueueA
         if name and mark and (own := replace(address, table=name)) in known:
             lanes |= {address: own, own: own}
     return lanes
+
+
+def with_lanes(queues: Sequence[Q], address_of: Callable[[Q], QueueAddress]) -> list[list[Q]]:
+    """Return the queues that are no lanes, in their order, each with its lanes behind it."""
+    own = own_queues([address_of(queue) for queue in queues])
+    together: dict[QueueAddress, list[Q]] = {}
+    for queue in queues:
+        address = address_of(queue)
+        together.setdefault(own.get(address, address), []).append(queue)
+    for first, group in together.items():
+        group.sort(key=lambda queue: address_of(queue) != first)
+    return list(together.values())
 
 
 def lane_name(address: QueueAddress, own: QueueAddress) -> str:

@@ -1,7 +1,7 @@
-"""The table of an endpoint's rate limits: the operations on it, and the sweeper of keys that no message has.
+"""The table of an endpoint's rate limits: the operations on it, and the keeper that forgets keys that no message has.
 
 Invariants: each statement is to run in a transaction of its own, so that no lock here lasts as long as a handler; the
-sweeper waits for no lock, and changes the limit of no key.
+keeper waits for no lock, and changes the limit of no key.
 """
 
 from __future__ import annotations
@@ -10,22 +10,17 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from rowbus.database.backends import bound_table
-from rowbus.running.critical import ReportedBreaker
-from rowbus.running.service import Periodic
-from rowbus.transport.queues.records.table import OwnTable, RecordStatements
+from rowbus.transport.queues.records.table import OwnTable, RecordKeeper, RecordStatements, run_until_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rowbus.database.sessions import SessionPool
+    from rowbus.database.sessions import AsyncSession
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
-    from rowbus.running.critical import Alarm
     from rowbus.transport.limits.decisions import TokenGrant, TokenRequest
     from rowbus.transport.limits.rate import Bucket
-
-logger = logging.getLogger("rowbus.limits")
 
 
 class LimitTable(RecordStatements):
@@ -77,32 +72,15 @@ def own_limits(address: QueueAddress) -> OwnTable:
     return OwnTable(limit_table(address), "the table of rate limits")
 
 
-INTERVAL: Final = 60.0  # seconds, give or take a fifth, between two looks
 BATCH: Final = 1000  # rows deleted in one transaction
 
 
-class LimitSweeper(Periodic):
+class LimitKeeper(RecordKeeper):
     """Keeps one endpoint's table of limits small. For one event loop."""
 
-    def __init__(
-        self, pool: SessionPool, table: LimitTable, alarm: Alarm, *, interval: float = INTERVAL
-    ) -> None:
-        """Look so often. No I/O."""
-        failure = f"Could not forget idle keys of {table.address}"
-        outages = ReportedBreaker(f"Forgetting idle keys of {table.address}", failure, logger, alarm)
-        super().__init__(f"rowbus {table.address} sweeper", outages, interval, at_once=True)
-        self._pool = pool
-        self._table = table
+    what = "idle keys"
+    logger = logging.getLogger("rowbus.limits")
 
-    async def sweep(self) -> int:
-        """Forget all idle keys; return how many. Raises StorageError."""
-        total = 0
-        async with self._pool.session() as session:
-            while swept := await session.run(self._table.sweep(BATCH)):
-                total += swept
-        return total
-
-    async def do(self) -> None:
-        """Forget, and log how many keys."""
-        if swept := await self.sweep():
-            logger.debug("Forgot %s idle keys of %s", swept, self._table.address)
+    async def forget_on(self, session: AsyncSession) -> int:
+        """Forget all idle keys; return how many."""
+        return await run_until_none(session, limit_table(self._address).sweep(BATCH))

@@ -1,1 +1,1 @@
-"""What endpoints published of themselves: which messages each takes, sends and publishes; a table of our own."""
+"""The contracts that endpoints publish, in a table of our own."""

@@ -39,10 +39,6 @@ class PublishedContractsTable(table.PublishedContractsTable, RecordTable):
         """Say whether this role may publish in the table; see the base."""
         return self.can_be_used("select", "insert", "update", "delete")
 
-    def can_be_read(self) -> Statement[bool]:
-        """Say whether this role may read the table; see the base."""
-        return self.can_be_used("select")
-
 
 def _documents(rows: Rows, _count: int) -> list[PublishedDocument]:
     return [PublishedDocument._make(row) for row in rows]

@@ -26,10 +26,10 @@ CONTRACTS: Final = "Rowbus.Contracts"
 """The name of the table, in the schema of names that are given without one."""
 
 KEPT: Final = timedelta(days=30)
-"""How long a version is kept after a process of it was seen last."""
+"""The time for which a version is kept after its last process was seen."""
 
 SEEN_EVERY: Final = timedelta(hours=1)
-"""How often a process notes that it is seen; a process that starts notes it unless another has for half as long."""
+"""The time between two notes of a process; one that starts leaves a note unless another was left half as long ago."""
 
 COLUMNS: Final = {
     "endpoint": "pg_catalog.text",
@@ -74,10 +74,6 @@ class PublishedContractsTable(RecordStatements):
 
     def can_be_published(self) -> Statement[bool]:
         """Say whether the table is there, of a trusted owner, and this role may publish in it."""
-        raise NotImplementedError
-
-    def can_be_read(self) -> Statement[bool]:
-        """Say whether the table is there, of a trusted owner, and this role may read it."""
         raise NotImplementedError
 
 

@@ -16,10 +16,11 @@ from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import Periodic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import timedelta
 
     from rowbus.database.sessions import AsyncSession, Database, SessionPool
+    from rowbus.database.statements import Statement
     from rowbus.running.critical import Alarm
     from rowbus.settings import EndpointSettings
     from rowbus.transport.queues.table import QueueTable
@@ -75,26 +76,38 @@ class ExpiredPurger(Periodic):
         await self.purge()
 
 
-async def prepare(database: Database, table: QueueTable, settings: EndpointSettings) -> None:
-    """Purge a queue as the settings say, and warn of what in its table makes receiving slow or headers unreadable.
+async def prepare(database: Database, tables: Iterable[QueueTable], settings: EndpointSettings) -> None:
+    """Purge queues as the settings say, and warn of what in a table makes receiving slow or headers unreadable.
 
     Raises QueueNotFoundError, and ConnectionLostError when there is something to do and no connection.
     """
     purges = settings.purge_expired_on_startup or settings.purge_expired_every is not None
-    inspection = table.inspect(purges=purges)
-    if not (settings.purge_on_startup or settings.purge_expired_on_startup or inspection):
+    inspections = [(table, table.inspect(purges=purges)) for table in tables]
+    if not (
+        settings.purge_on_startup or settings.purge_expired_on_startup or any(one for _, one in inspections)
+    ):
         return
     session = await database.connect()
     try:
-        if settings.purge_on_startup:
-            await _purge(session, table)
-        if settings.purge_expired_on_startup:
-            await _purge_expired(session, table, settings.purge_expired_batch_size)
-        for statement in inspection:
-            for warning in await session.run(statement):
-                logger.warning("Queue %s: %s", table.address, warning)
+        for table, inspection in inspections:
+            await _prepare(session, table, inspection, settings)
     finally:
         await session.close()
+
+
+async def _prepare(
+    session: AsyncSession,
+    table: QueueTable,
+    inspection: Sequence[Statement[list[str]]],
+    settings: EndpointSettings,
+) -> None:
+    if settings.purge_on_startup:
+        await _purge(session, table)
+    if settings.purge_expired_on_startup:
+        await _purge_expired(session, table, settings.purge_expired_batch_size)
+    for statement in inspection:
+        for warning in await session.run(statement):
+            logger.warning("Queue %s: %s", table.address, warning)
 
 
 async def _purge(session: AsyncSession, table: QueueTable) -> None:

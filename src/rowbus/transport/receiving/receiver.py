@@ -152,7 +152,7 @@ class Receiver(Service):
 
     async def initialize(self) -> None:
         """Purge the queue if the settings say so, and look at its table; raises as `preparation.prepare`."""
-        await prepare(self.database, self._table, self._settings)
+        await prepare(self.database, [self._table], self._settings)
 
     async def prepare(self) -> None:
         """Begin with slots that wait for the first round."""

@@ -1,4 +1,4 @@
-"""The table of the values that unique messages for a queue have claimed, and the sweeper of those that are free again.
+"""The table of the values that unique messages for a queue have claimed, and the keeper that forgets free ones.
 
 Invariant: nothing here names a database; who claims a value waits for its row alone.
 """
@@ -10,22 +10,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.backends import bound_table
 from rowbus.errors import ConfigurationError
-from rowbus.running.critical import ReportedBreaker
-from rowbus.running.service import Periodic
-from rowbus.transport.queues.records.table import OwnTable, RecordStatements
+from rowbus.transport.queues.records.table import OwnTable, RecordKeeper, RecordStatements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
 
-    from rowbus.database.sessions import SessionPool
+    from rowbus.database.sessions import AsyncSession
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import AnySend
     from rowbus.messages.uniqueness import Claim, Uniqueness
-    from rowbus.running.critical import Alarm
-
-logger = logging.getLogger("rowbus.uniqueness")
 
 UNIQUE: Final = "Unique"
 """The qualifier of the table: `Sales.Unique`."""
@@ -108,37 +103,23 @@ def own_claims(address: QueueAddress) -> OwnTable:
     return OwnTable(table, "the table of unique messages", sender=table)
 
 
-INTERVAL: Final = 60.0  # seconds, give or take a fifth, between two looks
 BATCH: Final = 1000  # claims locked in one transaction
 
 
-class UniqueSweeper(Periodic):
+class UniqueKeeper(RecordKeeper):
     """Keeps one queue's table of claimed values small. For one event loop."""
 
-    def __init__(
-        self, pool: SessionPool, table: UniqueTable, alarm: Alarm, *, interval: float = INTERVAL
-    ) -> None:
-        """Look so often. No I/O."""
-        failure = f"Could not forget the free values of {table.address}"
-        outages = ReportedBreaker(f"Forgetting free values of {table.address}", failure, logger, alarm)
-        super().__init__(f"rowbus {table.address} sweeper", outages, interval, at_once=True)
-        self._pool = pool
-        self._table = table
+    what = "free values"
+    logger = logging.getLogger("rowbus.uniqueness")
 
-    async def sweep(self) -> int:
-        """Forget all claims that are free; return how many. Raises StorageError.
+    async def forget_on(self, session: AsyncSession) -> int:
+        """Forget all claims that are free, on a session; return how many.
 
         A claim is locked before it is looked at, by a statement of its own: one that is renewed meanwhile stays.
         """
-        total, values = 0, [""]
-        async with self._pool.session() as session:
-            while values:
-                async with session.transaction():
-                    values = await session.run(self._table.lock_some(values[-1], BATCH))
-                    total += await session.run(self._table.sweep(values)) if values else 0
+        table, total, values = unique_table(self._address), 0, [""]
+        while values:
+            async with session.transaction():
+                values = await session.run(table.lock_some(values[-1], BATCH))
+                total += await session.run(table.sweep(values)) if values else 0
         return total
-
-    async def do(self) -> None:
-        """Forget, and log how many."""
-        if swept := await self.sweep():
-            logger.debug("Forgot %s free values of %s", swept, self._table.address)

@@ -125,26 +125,31 @@ class RecordKeeper(Periodic):
         self, pool: SessionPool, address: QueueAddress, alarm: Alarm, *, interval: float = INTERVAL
     ) -> None:
         """Look after a table, and first at the start. No I/O."""
-        activity = f"Forgetting old {self.what} of {address}"
-        failure = f"Could not forget old {self.what} of {address}"
+        activity = f"Forgetting {self.what} of {address}"
+        failure = f"Could not forget {self.what} of {address}"
         outages = ReportedBreaker(activity, failure, self.logger, alarm)
         super().__init__(f"rowbus {address} keeper", outages, interval, at_once=True)
         self._pool = pool
         self._address = address
 
-    @abstractmethod
-    def purge(self) -> Statement[int]:
-        """Return the statement that deletes one batch, and says how many rows."""
-
     async def forget(self) -> int:
-        """Forget all that is too old; return how many rows that were. Raises StorageError."""
-        total = 0
+        """Forget all that is over; return how many rows that were. Raises StorageError."""
         async with self._pool.session() as session:
-            while forgotten := await session.run(self.purge()):
-                total += forgotten
-        return total
+            return await self.forget_on(session)
+
+    @abstractmethod
+    async def forget_on(self, session: AsyncSession) -> int:
+        """Forget all that is over, batch by batch; return how many rows that were."""
 
     async def do(self) -> None:
         """Forget, and log how many rows."""
         if forgotten := await self.forget():
-            self.logger.debug("Forgot %s old %s of %s", forgotten, self.what, self._address)
+            self.logger.debug("Forgot %s %s of %s", forgotten, self.what, self._address)
+
+
+async def run_until_none(session: AsyncSession, purge: Statement[int]) -> int:
+    """Run a statement that deletes a batch until there is nothing left; return how many rows that were."""
+    total = 0
+    while deleted := await session.run(purge):
+        total += deleted
+    return total
