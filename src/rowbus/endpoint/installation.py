@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rowbus.endpoint.delayed_delivery import DelayService
     from rowbus.endpoint.parts import Parts
 
+    OnSession = Callable[[AsyncSession], Awaitable[None]]
+
 
 async def install_only(database: Database, parts: Parts) -> None:
     """Do what `install` does for an endpoint that is not going to be started."""
@@ -32,8 +34,12 @@ async def install_only(database: Database, parts: Parts) -> None:
         await delayed.stop(0)
 
 
-async def install(database: Database, parts: Parts, delayed: DelayService) -> None:
+async def install(
+    database: Database, parts: Parts, delayed: DelayService, publish: OnSession | None = None
+) -> None:
     """Create the queues that are missing; with install=False, raise QueueNotFoundError for the first instead.
+
+    Then `publish`, which raises nothing; on this session, as one from a pool would stay open beside an idle endpoint.
 
     Raises ShiftedTimesError as `DelayService.check`, ConfigurationError where row security applies to this role on a
     table that the endpoint reads, and what the check of a table raises.
@@ -45,16 +51,17 @@ async def install(database: Database, parts: Parts, delayed: DelayService) -> No
             if own.check is not None:
                 await own.check(session)
 
-    await _install(database, parts, delayed, check, read=[*_read_tables(parts)])
+    await _install(database, parts, delayed, check, read=[*_read_tables(parts)], publish=publish)
 
 
 async def _install(
     database: Database,
     parts: Parts,
     delayed: DelayService,
-    check: Callable[[AsyncSession], Awaitable[None]] | None = None,
+    check: OnSession | None = None,
     *,
     read: Collection[QueueAddress] = (),
+    publish: OnSession | None = None,
 ) -> None:
     session = await database.connect()
     try:
@@ -62,6 +69,8 @@ async def _install(
         if parts.address.backend == QueueAddress.backend:
             install = parts.settings.install
             await installer.install_lanes(session, parts.address, parts.lanes, install=install)
+        if publish is not None:
+            await publish(session)
         await delayed.install(session)
         if check is not None:
             await check(session)

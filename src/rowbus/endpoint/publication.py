@@ -56,7 +56,7 @@ class ContractPublisher(Periodic):
         outages = ReportedBreaker(f"Publishing {told}", f"Could not publish {told}", logger, alarm)
         super().__init__("rowbus contract", outages, SEEN_EVERY.total_seconds(), at_once=False)
 
-    async def begin(self) -> None:
+    async def begin(self, session: AsyncSession) -> None:
         """Publish for the first time, in a transaction of its own; say in the log why that cannot be."""
         try:
             self._document = document_of(self._parts)
@@ -66,10 +66,9 @@ class ContractPublisher(Periodic):
         if not self._document:
             return
         try:
-            async with self._pool.session() as session:
-                if not await self._publish(session) and self._parts.settings.install:
-                    await _create(session, self._table)
-                    await self._publish(session)
+            if not await self._publish(session) and self._parts.settings.install:
+                await _create(session, self._table)
+                await self._publish(session)
         except RowbusError as error:
             logger.info("The contract of endpoint %s is not published now: %s", self._parts.name, error)
 

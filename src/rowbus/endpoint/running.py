@@ -165,12 +165,11 @@ class RunningEndpoint:
     async def start(self) -> None:
         """Install what is missing, subscribe to the events handled, purge if asked to, and begin to receive."""
         try:
-            await install(self.database, self._parts, self._delays)
+            publish = None if self._publisher is None else self._publisher.begin
+            await install(self.database, self._parts, self._delays, publish)
         except StoreUnavailableError as error:  # everything but the store, which the delay service waits for
             logger.warning("%s; the endpoint goes on, and what it delays waits in its Timeouts queue", error)
         await self._pool.open()
-        if self._publisher is not None:
-            await self._publisher.begin()
         dependencies = self._parts.handlers.dependencies
         dependencies.living = await self._living.enter_async_context(dependencies.made())
         if self._parts.settings.auto_subscribe:
