@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rowbus
-from tests.web.conftest import browser, token_of
+from rowbus.web.settings import WebSettings
+from tests.web.conftest import browser, confirm, token_of
 from tests.web.failures import ErrorQueue
 
 if TYPE_CHECKING:
@@ -97,3 +98,69 @@ async def test_the_page_says_it_and_asks_before_an_edited_message_is_sent(databa
     )
     assert "Send the edited message?" in mended
     assert "does not fit" not in mended
+
+
+@pytest.mark.usefixtures("_sales")
+def test_an_example_is_printed_and_a_body_is_completed(rowbus: CommandLine, ask: Ask) -> None:
+    send = ("queue", "send", "Sales", "--example", "--type")
+    whole = rowbus(*send, "Shop.PlaceOrder, Shop")
+    completed = rowbus(*send, "Shop.PlaceOrder", '{"order_id": "42", "price": 1.10, "note": "\x85"}')
+    other = rowbus(*send, "Shop.Other")
+
+    assert json.loads(whole.stdout) == {"order_id": "", "amount": 0}
+    assert json.loads(completed.stdout) == {"order_id": "42", "price": 1.1, "note": "\x85", "amount": 0}
+    assert '"price": 1.10,\n  "note": "\\u0085"' in completed.stdout
+    assert (other.returncode, other.stderr) == (
+        1,
+        'rowbus: no endpoint of "public"."Sales" has published that it handles Shop.Other\n',
+    )
+    assert ask('select count(*) from "Sales"') == [(0,)]
+
+
+@pytest.mark.usefixtures("_sales")
+async def test_a_message_is_composed_on_the_page_from_what_was_published(database: str, ask: Ask) -> None:
+    query = {"name": '"public"."Sales"', "type": "Shop.PlaceOrder"}
+    async with browser(database) as client:
+        shown = html.unescape((await client.get("/queue/compose", params=query)).text)
+        form = {"csrf": token_of(client), **query, "body": BODY}
+        asked = html.unescape((await client.post("/queue/send", data=form)).text)
+        not_json = await client.post("/queue/send", data={**form, "body": "{"})
+        without_type = await client.post("/queue/send", data={**form, "type": " "})
+        assert ask('select count(*) from "Sales"') == [(0,)]
+        done = await confirm(client, "/queue/send", {**query, "body": BODY})
+
+    assert '<option value="Shop.PlaceOrder">' in shown
+    assert '{\n  "order_id": "",\n  "amount": 0\n}' in shown
+    assert f"It does not fit: {MISFIT}" in asked
+    assert "Sent to" in done.text
+    assert "nothing was sent" in not_json.text
+    assert "nothing was sent" in without_type.text
+    assert ask("select convert_from(body, 'utf8') from \"Sales\"") == [(BODY,)]
+
+
+@pytest.mark.usefixtures("_sales")
+async def test_a_viewer_composes_nothing(database: str, ask: Ask) -> None:
+    query = {"name": '"public"."Sales"', "type": "Shop.PlaceOrder"}
+    async with browser(database, WebSettings(read_only=True)) as client:
+        shown = await client.get("/queue/compose", params=query)
+        form = {"csrf": token_of(client), **query, "body": BODY, "confirmed": "yes"}
+        sent = await client.post("/queue/send", data=form)
+
+    assert (shown.status_code, sent.status_code) == (403, 403)
+    assert ask('select count(*) from "Sales"') == [(0,)]
+
+
+@pytest.mark.usefixtures("_sales")
+async def test_an_edited_body_is_completed_when_that_is_asked_for(database: str) -> None:
+    errors = ErrorQueue(database)
+    row = errors.add("one", body=BODY.encode())
+    fitting = errors.add("two", body=b'{"order_id": "42", "amount": 1}')
+    errors.connection.close()
+    async with browser(database) as client:
+        pages = [
+            html.unescape((await client.get(f"/failed/message/{one}/edit", params=query)).text)
+            for one, query in ((row, {}), (row, {"complete": "yes"}), (fitting, {}))
+        ]
+
+    assert ["Fill them in" in page for page in pages] == [True, False, False]
+    assert ['"amount": 0' in page for page in pages] == [False, True, False]

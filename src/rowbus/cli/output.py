@@ -50,8 +50,12 @@ def complain(text: str) -> None:
 
 def show_json(value: object) -> None:
     r"""Print a value as JSON; moments in ISO 8601, spans in seconds, what is not printable as `\u0085`."""
-    written = json.dumps(value, indent=2, ensure_ascii=False, default=_plain)
-    typer.echo("\n".join(map(_escaped_as_json, written.split("\n"))))
+    show_written_json(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+
+
+def show_written_json(text: str) -> None:
+    """Print JSON as it is written, its numbers letter for letter; what is not printable is escaped."""
+    typer.echo("\n".join(map(_escaped_as_json, text.split("\n"))))
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -13,7 +13,9 @@ import msgspec
 from starlette.responses import Response
 
 from rowbus.contracts.asyncapi import to_asyncapi
+from rowbus.contracts.bodies import written
 from rowbus.contracts.contract import LEAVING, Action, key_of
+from rowbus.contracts.examples import example
 from rowbus.contracts.map import merge, to_svg
 from rowbus.contracts.published import find_published
 from rowbus.messages.bodies.shape import is_list
@@ -51,17 +53,23 @@ class Part(NamedTuple):
 
 
 class Type(NamedTuple):
-    """A type of message, with its fields, and who does what with it."""
+    """A type of message, with its fields, who does what with it, and a body that fits."""
 
     message: Message
     fields: list[Field]
     parts: list[Part]
+    example: str
 
 
 def types_of(contract: Contract, text: str = "") -> list[Type]:
     """Return the types of a contract, only those whose name or an endpoint of which holds a text, in any case."""
     found = [
-        Type(message, list(_fields(contract, message.payload)), list(_parts(contract, message)))
+        Type(
+            message,
+            list(_fields(contract, message.payload)),
+            list(_parts(contract, message)),
+            written(example(contract, message.name)).decode(),
+        )
         for message in contract.messages
     ]
     wanted = text.casefold()

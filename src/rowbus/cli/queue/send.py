@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
 import typer
 
 from rowbus.cli.options import Database, QueueName, Schema, Verbose
-from rowbus.cli.output import complain, say
+from rowbus.cli.output import complain, say, show_written_json
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
-from rowbus.contracts.bodies import find_misfits
+from rowbus.contracts.bodies import completed, find_example, find_misfits
 from rowbus.contracts.published import find_published
 from rowbus.errors import ConfigurationError
 from rowbus.messages.bodies.json_bodies import JSON, JSON_TYPES, reason_not_json
@@ -50,8 +50,18 @@ def header(text: str) -> tuple[str, str]:
     return name, value
 
 
+ContentType = Annotated[
+    str, typer.Option("--content-type", metavar="TYPE", help="Of the body. JSON is checked.")
+]
 Anyway = Annotated[
     bool, typer.Option("--anyway", help="Send also what does not fit the contract of the queue's endpoint.")
+]
+Example = Annotated[
+    bool,
+    typer.Option(
+        "--example",
+        help="Send nothing: print a body that fits, or the given one with the fields that it lacks.",
+    ),
 ]
 
 
@@ -89,10 +99,9 @@ def send(  # noqa: PLR0913 - an option is a parameter
             help="Time to be received, such as 30s: later the message is dropped.",
         ),
     ] = None,
-    content_type: Annotated[
-        str, typer.Option("--content-type", metavar="TYPE", help="Of the body. JSON is checked.")
-    ] = JSON,
+    content_type: ContentType = JSON,
     anyway: Anyway = False,
+    example: Example = False,
     schema: Schema = None,
     database: Database = None,
     _verbose: Verbose = False,
@@ -100,12 +109,16 @@ def send(  # noqa: PLR0913 - an option is a parameter
     """Send a message, or one for each line of the input.
 
     The body is the argument, the content of --file, or the standard input. JSON is compared with what the queue's
-    endpoint published of itself, if it did. Exit code 1: the queue does not exist, or with --lines there was no line.
+    endpoint published of itself, if it did. Exit code 1: the queue does not exist, with --lines there was no
+    line, or with --example the endpoint published nothing of this type.
     """
     extra = {Header.CONTENT_TYPE: content_type, **dict(map(header, headers or ()))}
     names = addresses_in(database, schema)
     target = queue_addresses([name], names)[0]
     sender = _Sender(names, target, schema, reply_to, _named(type_), content_type, extra, ttbr)
+    if example:
+        _print_example(sender, database, "" if body is None and file is None else body, file)
+        return
     with opened(body, file) as source:
         (_send_lines if lines else _send_one)(sender, database, source, anyway=anyway)
 
@@ -147,6 +160,20 @@ def _send_lines(sender: _Sender, database: str | None, source: BinaryIO, *, anyw
         complain("there was no line to send")
         raise typer.Exit(1)
     say(f"Sent {count} {'message' if count == 1 else 'messages'} to {sender.address}.")
+
+
+def _print_example(sender: _Sender, database: str | None, text: str | None, file: Path | None) -> None:
+    with opened(text, file) as source:
+        body = source.read()
+    with open_database(database).session() as session:
+        found = find_published(session, sender.names)
+    told = find_example(found, sender.address, sender.type)
+    if not told:
+        complain(f"no endpoint of {sender.address} has published that it handles {sender.type}")
+        raise typer.Exit(1)
+    if body.strip():
+        told = completed(found, sender.address, sender.type, _checked(body, JSON, "The body"))
+    show_written_json(told.decode())
 
 
 def _published(session: Session, sender: _Sender) -> Sequence[PublishedContract]:

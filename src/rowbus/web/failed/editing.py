@@ -8,6 +8,8 @@ from __future__ import annotations
 from difflib import unified_diff
 from typing import TYPE_CHECKING, Final
 
+from rowbus.contracts.bodies import completed
+from rowbus.contracts.published import find_published
 from rowbus.errors import ConfigurationError
 from rowbus.messages.bodies.json_bodies import JSON_TYPES, reason_not_json
 from rowbus.messages.headers import Header
@@ -43,12 +45,15 @@ async def show(visit: Visit) -> Response:
         return visit.missing(GONE)
     if reason := _reason_not_to(visit, message):
         return visit.refuse("This message cannot be edited", reason, status=409)
+    body, lacking = _text(message), await visit.read(_completed, visit, message)
+    is_completed = "complete" in visit.query
     return visit.render(
         "failed/edit.html",
         queue=queue,
         query={"queue": visit.query.get("queue", "")},
         message=message,
-        body=laid_out(_text(message)),
+        body=laid_out(lacking if is_completed else body),
+        may_complete=lacking != body and not is_completed,
         own=[*message.own.items(), *[("", "")] * EMPTY_FIELDS],
     )
 
@@ -125,6 +130,15 @@ def _reason_not_to(visit: Visit, message: Message) -> str:
 
 def _text(message: Message) -> str:
     return (message.row.body or b"").decode("utf-8")
+
+
+def _completed(session: Session, visit: Visit, message: Message) -> str:
+    """Return the body with the fields that the endpoint that failed to handle it requires."""
+    failed, body = message.failed, message.row.body or b""
+    if failed.failed_queue is None:
+        return _text(message)
+    found = find_published(session, visit.site.addresses)
+    return completed(found, failed.failed_queue, failed.type or "", body).decode("utf-8")
 
 
 def _edited(visit: Visit, message: Message) -> bytes:

@@ -1,0 +1,145 @@
+"""Bodies that fit a contract: an example of a message, and the fields that a body lacks.
+
+Invariant: pure; an example fits its schema, but for patterns, of which none is made; what a body has is left as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from rowbus.contracts.schemas import TAG, TIME_SPAN
+from rowbus.messages.bodies.shape import is_list, is_object
+
+if TYPE_CHECKING:
+    from rowbus.contracts.contract import Contract, Schema
+
+_SHOWN: Final = 3
+"""Levels that show what may be there; below, as in a tree, is only what has to be."""
+_DEEPEST: Final = 16
+"""Levels of a class that requires itself, of which no body fits."""
+_TEXTS: Final = {
+    "uuid": "00000000-0000-0000-0000-000000000000",
+    "date-time": "2026-01-31T12:00:00Z",
+    "date": "2026-01-31",
+    "time": "12:00:00",
+    TIME_SPAN: "00:00:00",
+}
+_NULL: Final = "null"
+
+
+def example(contract: Contract, name: str) -> object:
+    """Return a body of the message of this name as JSON has it: each field by its default, or a value that fits."""
+    message = contract.message(name)
+    return {} if message is None else _Examples(contract).of(message.payload, 0)
+
+
+def complete(contract: Contract, name: str, body: object) -> object:
+    """Return a decoded body of the message of this name, with the required fields that it lacks."""
+    message = contract.message(name)
+    return body if message is None else _Examples(contract).complete(body, message.payload)
+
+
+class _Examples:
+    """Values that fit schemas, which may refer to a contract's."""
+
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+
+    def of(self, schema: Schema, depth: int) -> Any:  # noqa: ANN401 - any value of a body
+        schema = self._contract.resolved(schema)
+        if "default" in schema:
+            return schema["default"]
+        if "const" in schema or "enum" in schema:
+            return schema.get("const", next(iter(schema.get("enum", ())), None))
+        if choices := self._choices(schema):
+            return self.of(choices[0], depth)
+        kind = _kind(schema)
+        if kind == "object":
+            return self._object(schema, depth)
+        if kind == "array":
+            return self._array(schema, depth)
+        return _leaf(kind, schema)
+
+    def complete(self, value: Any, schema: Schema) -> Any:  # noqa: ANN401 - as above
+        schema = self._contract.resolved(schema)
+        choices = self._choices(schema)
+        if len(choices) == 1:
+            return self.complete(value, choices[0])
+        if is_object(value):
+            known = schema.get("properties", {})
+            lacking = {
+                name: self.of(known.get(name, {}), _SHOWN) for name in _required(schema) if name not in value
+            }
+            return {name: self.complete(item, known.get(name, {})) for name, item in value.items()} | lacking
+        if is_list(value) and is_object(schema.get("items")):
+            return [self.complete(item, schema["items"]) for item in value]
+        return value
+
+    def _choices(self, schema: Schema) -> list[Schema]:
+        """Return the choices that a schema leaves, without null where there are others."""
+        choices = schema.get("anyOf") or schema.get("oneOf") or ()
+        return [one for one in choices if self._contract.resolved(one).get("type") != _NULL] or [*choices]
+
+    def _object(self, schema: Schema, depth: int) -> dict[str, Any]:
+        if depth >= _DEEPEST:
+            return {}
+        required = _required(schema)
+        shown = {
+            name: one
+            for name, one in schema.get("properties", {}).items()
+            if name in required or depth < _SHOWN
+        }
+        found = {name: self.of(one, depth + 1) for name, one in shown.items()}
+        others = schema.get("additionalProperties", {})
+        more = int(schema.get("minProperties", 0)) - len(found)
+        return found | {
+            f"key{number}": self.of(others if is_object(others) else {}, depth + 1)
+            for number in range(1, more + 1)
+        }
+
+    def _array(self, schema: Schema, depth: int) -> list[Any]:
+        items, least = schema.get("items", {}), int(schema.get("minItems", 0))
+        if is_list(items):
+            return [self.of(one, depth + 1) for one in items]
+        wanted = max(least, int(0 < depth < _SHOWN and schema.get("maxItems") != 0))
+        return [] if depth >= _DEEPEST else [self.of(items, depth + 1) for _ in range(wanted)]
+
+
+def _required(schema: Schema) -> list[str]:
+    """Return the fields that a body has to have, or by which a reader tells it from others."""
+    tags = [name for name, one in schema.get("properties", {}).items() if TAG in one]
+    return [*tags, *(name for name in schema.get("required", ()) if name not in tags)]
+
+
+def _kind(schema: Schema) -> str:
+    kind = schema.get("type", "object" if "properties" in schema else _NULL)
+    return str(next((one for one in kind if one != _NULL), _NULL) if is_list(kind) else kind)
+
+
+def _leaf(kind: str, schema: Schema) -> object:
+    if kind == "string":
+        return _text(schema)
+    if kind in {"integer", "number"}:
+        return _number(schema)
+    return False if kind == "boolean" else None
+
+
+def _text(schema: Schema) -> str:
+    text = _TEXTS.get(str(schema.get("format", "")))
+    return "x" * int(schema.get("minLength", 0)) if text is None else text
+
+
+def _number(schema: Schema) -> Any:  # noqa: ANN401 - a number of any kind
+    """Return the number next to 0 within the bounds, or between two that are close."""
+    low = max(schema.get("minimum", -math.inf), schema.get("exclusiveMinimum", -math.inf) + 1)
+    high = min(schema.get("maximum", math.inf), schema.get("exclusiveMaximum", math.inf) - 1)
+    if low > high:
+        bounds = [schema[word] for word in _BOUNDS if word in schema]
+        return sum(bounds) / len(bounds)
+    step = schema.get("multipleOf", 1)
+    near = min(max(0, low), high)
+    return math.ceil(near / step) * step if "multipleOf" in schema else near
+
+
+_BOUNDS: Final = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
