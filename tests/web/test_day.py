@@ -18,6 +18,11 @@ import pytest
 from axe_playwright_python import base as axe  # type: ignore[import-untyped] # it has no annotations
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
+from rowbus import contracts
+from rowbus.database.backends import open_database
+from rowbus.messages.addresses import PostgresAddresses
+from rowbus.transport.published_contracts.table import contracts_address, contracts_table
+from tests.contracts.shop import billing, sales
 from tests.fixtures.command_line import CommandLine
 from tests.web.failures import ErrorQueue
 from tests.web.shop import DELAYED, LOG, SALES, Shop, stock
@@ -66,6 +71,7 @@ def shop(database: str, rowbus: CommandLine) -> Shop:
     stock(shop)
     begin(database, "A-17")
     declare(database)
+    publish(database)
     errors = ErrorQueue(database)
     for number in range(4107, 4112):
         errors.add(f"place-R{number}", body=json.dumps({"order_id": f"R{number}", "total": 80}).encode())
@@ -74,6 +80,16 @@ def shop(database: str, rowbus: CommandLine) -> Shop:
     )
     errors.connection.close()
     return shop
+
+
+def publish(dsn: str) -> None:
+    """Have the contract of two endpoints, as if they had published it."""
+    table = contracts_table(contracts_address(PostgresAddresses()))
+    document = contracts.to_asyncapi(contracts.describe(sales, billing))
+    with open_database(dsn).session() as session:
+        for statement in table.create():
+            session.run(statement)
+        session.run(table.publish("Sales", "1", json.dumps(document)))
 
 
 def enter(browser: Browser, rowbus: CommandLine, *options: str) -> tuple[Page, str]:
@@ -218,6 +234,8 @@ def paths(shop: Shop) -> list[str]:
         "/",
         "/doctor",
         f"/queue?name={SALES}",
+        f"/queue/compose?name={SALES}",
+        f"/queue/compose?name={SALES}&type=Shop.PlaceOrder",
         f"/endpoint?name={SALES}",
         "/search?text=A-17",
         "/sagas",
@@ -233,6 +251,7 @@ def paths(shop: Shop) -> list[str]:
         f"/delayed/table?table={DELAYED}&text=nothing",
         f"/delayed/message?table={DELAYED}&row={row}",
         "/subscriptions",
+        "/contracts",
         "/logs",
         f"/logs/log?log={LOG}",
         f"/logs/tail?log={LOG}",
