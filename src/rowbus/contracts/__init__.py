@@ -7,18 +7,22 @@ were seen; `to_asyncapi` and `from_asyncapi` write and read it as an AsyncAPI do
 
 from __future__ import annotations
 
-from rowbus.contracts.asyncapi import from_asyncapi, to_asyncapi
-from rowbus.contracts.comparison import Break, compare
-from rowbus.contracts.contract import Action, Contract, LogReader, Message, Party, Use
-from rowbus.contracts.csharp import to_csharp
-from rowbus.contracts.describing import describe
-from rowbus.contracts.dotnet import from_assembly
-from rowbus.contracts.files import from_file
-from rowbus.contracts.fit import Misfit, misfits
-from rowbus.contracts.inferring import SeenMessage, infer
-from rowbus.contracts.json_schema import from_json_schema
-from rowbus.contracts.map import merge, to_svg
-from rowbus.contracts.python_classes import to_python
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rowbus.contracts.asyncapi import from_asyncapi, to_asyncapi
+    from rowbus.contracts.comparison import Break, compare
+    from rowbus.contracts.contract import Action, Contract, LogReader, Message, Party, Use
+    from rowbus.contracts.csharp import to_csharp
+    from rowbus.contracts.describing import describe
+    from rowbus.contracts.dotnet import from_assembly
+    from rowbus.contracts.files import from_file
+    from rowbus.contracts.fit import Misfit, misfits
+    from rowbus.contracts.inferring import SeenMessage, infer
+    from rowbus.contracts.json_schema import from_json_schema
+    from rowbus.contracts.map import merge, to_svg
+    from rowbus.contracts.python_classes import to_python
 
 __all__ = [
     "Action",
@@ -44,3 +48,35 @@ __all__ = [
     "to_python",
     "to_svg",
 ]
+
+_MODULES = {
+    "Action": "contract",
+    "Break": "comparison",
+    "Contract": "contract",
+    "LogReader": "contract",
+    "Message": "contract",
+    "Misfit": "fit",
+    "Party": "contract",
+    "SeenMessage": "inferring",
+    "Use": "contract",
+    "compare": "comparison",
+    "describe": "describing",
+    "from_assembly": "dotnet",
+    "from_asyncapi": "asyncapi",
+    "from_file": "files",
+    "from_json_schema": "json_schema",
+    "infer": "inferring",
+    "merge": "map",
+    "misfits": "fit",
+    "to_asyncapi": "asyncapi",
+    "to_csharp": "csharp",
+    "to_python": "python_classes",
+    "to_svg": "map",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load the module of a name: an endpoint that starts needs few of them."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

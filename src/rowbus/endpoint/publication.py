@@ -85,8 +85,7 @@ class ContractPublisher(Periodic):
         version = hashlib.sha256(self._document.encode()).hexdigest()[:DIGITS]
         publish = self._table.publish(self._parts.name, version, self._document)
         patience = queue_table(self._table.address).limit_lock_wait(LOCK_WAIT)
-        async with session.transaction():
-            await session.run_all([*patience, publish])
+        await session.run_all([*patience, publish], atomic=True)
         return True
 
 
