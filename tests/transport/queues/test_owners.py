@@ -22,7 +22,7 @@ from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog import postgresql as catalog
 from rowbus.transport.queues.destination_rule import find_standing
 from rowbus.transport.queues.installer import create_queue, create_schema
-from rowbus.transport.queues.owners import find_owners
+from rowbus.transport.queues.owners import find_owners, is_shared
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.fixtures.command_line import CommandLine, as_role
 from tests.fixtures.every import every
@@ -193,6 +193,45 @@ def test_a_destination_is_remembered_where_no_stranger_can_change_it(
         found = run_steps_now(session, find_standing(SALES, SALES, is_named=False))
 
     assert found == ("", is_firm)
+
+
+EVIL = "create function public.evil() returns boolean language sql as 'select true'"
+POLICED = 'reset role; create policy evil on "Sales"; alter table "Sales" enable row level security'
+THINGS = [
+    ("select", False),
+    ("create table evil (id uuid)", True),
+    ("create view evil as select 1 as id", True),
+    ("create sequence evil", True),  # which has no type, as tables and views have
+    ("create schema evil", True),
+    (EVIL, True),
+    ("create domain evil as text", True),
+    ("create type evil as enum ('a')", True),
+    ("create operator public.=== (leftarg = integer, rightarg = integer, function = int4eq)", True),
+    (f"reset role; {EVIL}; alter function evil owner to pg_monitor", True),  # nothing notes what those own
+    (f"reset role; {EVIL}; alter function evil owner to pg_database_owner", False),
+    (
+        f"reset role; {EVIL}; create table more (id uuid); create operator class evil for type integer using hash "
+        "as operator 1 =; alter operator class evil using hash owner to " + MALLORY,
+        True,
+    ),
+    (POLICED, False),
+    (
+        f"{POLICED}; set role {MALLORY}",
+        True,
+    ),
+    (f"{EVIL}; create table evil (id uuid)", False),  # asked by her
+]
+
+
+@pytest.mark.usefixtures("mallory")
+@every("made, is_looked_at", THINGS)
+def test_whatever_a_stranger_has_is_looked_at(made: str, *, is_looked_at: bool, session: Session) -> None:
+    with session.connection.transaction(force_rollback=True):
+        session.connection.execute(f"{TABLE.format('Sales')}; set role {MALLORY}; {made}".encode())
+        if is_looked_at and "reset role" not in made:
+            session.connection.execute("reset role")
+
+        assert run_steps_now(session, is_shared(SALES)) is is_looked_at
 
 
 def test_the_question_whose_tables_are_looks_cheap_to_the_server(session: Session) -> None:

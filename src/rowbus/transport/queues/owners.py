@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from rowbus.database.ownership import Foreign, refusal
-from rowbus.database.statements import Statement, load, no_rows, raw_source
+from rowbus.database.statements import Statement, load, no_rows, raw_source, scalar
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog.ownership import LIFTED, Ownership
@@ -49,6 +49,8 @@ def refuse_foreign(*addresses: QueueAddress, read: Collection[QueueAddress] = ()
 
     Also for those to be `read` of which row security may hide rows from this role, without an error. One question.
     """
+    if not (yield from is_shared(*addresses, *read)):
+        return
     found = yield from _find_ownerships(dict.fromkeys((*addresses, *read)))
     foreign = _all_foreign({address: found[address] for address in addresses if address in found})
     if foreign:
@@ -60,9 +62,22 @@ def refuse_foreign(*addresses: QueueAddress, read: Collection[QueueAddress] = ()
 
 def refuse_foreign_schema(schema: str) -> Steps[None]:
     """Raise ConfigurationError for a schema of a role that this one cannot trust."""
+    if not (yield from is_shared()):
+        return
     owner: str | None = yield _asked([schema], [""], _schema_owner)
     if owner is not None:
         raise ConfigurationError(refusal([Foreign(f"schema {schema}", owner)], "the queues"))
+
+
+def is_shared(*addresses: QueueAddress) -> Steps[bool]:
+    """Say whether there may be something to refuse: all that is here costs less to look at than what tables use.
+
+    True also for tables of which row security hides rows from this role, and where too much is here to look at.
+    """
+    query = load(f"{_CATALOG}/is_shared.sql", failing="Failed to ask whose the objects of this database are")
+    named = {"schemas": [one.schema for one in addresses], "tables": [one.table for one in addresses]}
+    shared: bool = yield Statement(query, named, scalar)
+    return shared
 
 
 def find_faults(*addresses: QueueAddress) -> Steps[list[Fault]]:
