@@ -1,14 +1,17 @@
 """A contract in C#: records that NServiceBus takes, whose JSON has the contract's names, types and nulls.
 
-Nothing is compiled here: the text is compared, and tree-sitter parses it by the grammar of C#.
+The text is compared, tree-sitter parses it by the grammar of C#, and where a .NET SDK is installed it is compiled.
 """
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntFlag
+from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID
 
@@ -168,6 +171,30 @@ def test_the_text_is_csharp() -> None:
     several: list[Contract] = [contracts.describe(shop.sales, shop.billing), contracts.from_json_schema(odd)]
 
     assert [mistakes(contracts.to_csharp(one)) for one in several] == [[], []]
+
+
+PROJECT = """<Project Sdk="Microsoft.NET.Sdk"><PropertyGroup>
+<TargetFramework>net$(BundledNETCoreAppTargetFrameworkVersion)</TargetFramework><Nullable>enable</Nullable>
+</PropertyGroup></Project>"""
+INTERFACES = """namespace NServiceBus;
+public interface IMessage { } public interface ICommand : IMessage { } public interface IEvent : IMessage { }"""
+
+
+def test_a_project_of_dotnet_compiles_it(tmp_path: Path) -> None:
+    dotnet = shutil.which("dotnet")
+    if dotnet is None:
+        pytest.skip("no .NET SDK is installed to compile with")
+    text = contracts.to_csharp(contracts.describe(shop.sales, shop.billing))
+    for name, content in (
+        ("Shop.csproj", PROJECT),
+        ("NServiceBus.cs", INTERFACES),
+        ("Messages.cs", text),
+    ):
+        (tmp_path / name).write_text(content)
+    build = [dotnet, "build", "-warnaserror"]
+    told = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert told.returncode == 0, told.stdout
 
 
 def check(message: object) -> None:
