@@ -164,3 +164,16 @@ async def test_an_edited_body_is_completed_when_that_is_asked_for(database: str)
 
     assert ["Fill them in" in page for page in pages] == [True, False, False]
     assert ['"amount": 0' in page for page in pages] == [False, True, False]
+
+
+@pytest.mark.usefixtures("_sales")
+async def test_an_endpoints_page_shows_the_versions_that_run(database: str, ask: Ask) -> None:
+    ask("""insert into "Rowbus.Contracts" (endpoint, version, document, seen)
+    select endpoint, 'older', document, seen - interval '3 days' from "Rowbus.Contracts"
+    union all select endpoint, 'beside', document, seen from "Rowbus.Contracts" returning 1""")
+    async with browser(database) as client:
+        page = (await client.get("/endpoint", params={"name": "Sales"})).text
+
+    assert 'Versions that run <span class="faint">2</span>' in page
+    assert "beside</span> since" in page
+    assert "older</span> since" not in page

@@ -12,6 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rowbus.contracts.published import find_published
 from rowbus.database.locks import receiver_lock
 from rowbus.database.statements import Statement, load
 from rowbus.errors import InvalidAddressError, QueueNotFoundError, StorageError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from rowbus.contracts.contract import Party, PublishedContract
     from rowbus.database.sessions import Session
     from rowbus.database.statements import Rows
     from rowbus.messages.address import QueueAddress
@@ -97,12 +99,13 @@ class TypeInHand(NamedTuple):
 
 
 class Work(NamedTuple):
-    """The processes of an endpoint, what they have in hand, and the tables that are called after its queue."""
+    """The processes of an endpoint, what they have in hand, its tables, and the versions of it that run."""
 
     processes: list[Process]
     in_hand: list[TypeInHand]
     running: list[WorkStatus]
     tables: list[QueueAddress]
+    versions: list[PublishedContract]
 
 
 def find_queue(session: Session, addresses: Addresses, text: str) -> QueueAddress:
@@ -165,7 +168,13 @@ def work_of(session: Session, addresses: Addresses, address: QueueAddress) -> Wo
         held = session.run(in_hand(address))
     asked = catalog_of(addresses).find_satellites(address)
     tables = [] if asked is None else [one for one in session.run(asked) if one != address]
-    return Work(session.run(processes(address)), by_type(held), _running(session, address, tables), tables)
+    versions = [one for one in find_published(session, addresses) if _is_of(address, one.contract.parties)]
+    running = _running(session, address, tables)
+    return Work(session.run(processes(address)), by_type(held), running, tables, versions)
+
+
+def _is_of(address: QueueAddress, parties: Iterable[Party]) -> bool:
+    return any(party.queue == address.canonical for party in parties)
 
 
 def _running(session: Session, address: QueueAddress, tables: Sequence[QueueAddress]) -> list[WorkStatus]:
