@@ -20,7 +20,7 @@ from tests.fixtures.command_line import Ask, CommandLine, Running, has_ended
 from tests.fixtures.processes import await_that
 
 SHOP = '''
-import asyncio, os, pathlib, signal, threading, time
+import asyncio, datetime, os, pathlib, signal, threading, time
 import rowbus
 
 endpoint = rowbus.Endpoint("Sales")
@@ -51,6 +51,11 @@ async def wait(message: dict, context: rowbus.Context) -> None:
 @endpoint.handler("Block")
 def block(message: dict, context: rowbus.SyncContext) -> None:
     print("handling", message["n"], "in", os.getpid(), flush=True)
+    time.sleep(10**6)
+
+
+@endpoint.handler("BlockTooLong", time_limit=datetime.timedelta(seconds=0.2))
+def block_too_long(message: dict, context: rowbus.SyncContext) -> None:
     time.sleep(10**6)
 
 
@@ -480,6 +485,29 @@ def test_workers_that_die_at_once_are_replaced_ever_more_slowly(shop: CommandLin
 
     assert [float(death[1]) for death in deaths] == [0.1, 0.2, 0.4]
     assert serving.wait() in {0, 1}  # 1: a worker died once more, after it was told to stop
+
+
+@pytest.mark.one_version
+def test_a_worker_is_replaced_whose_thread_is_left_to_itself_and_drains_before(
+    shop: CommandLine, ask: Ask, await_rows: AwaitRows
+) -> None:
+    policy = 'Endpoint("Sales", recoverability=rowbus.Recoverability(immediate=0, delayed=0))'
+    shop_text = (shop.folder / "shop.py").read_text().replace('Endpoint("Sales")', policy)
+    (shop.folder / "shop.py").write_text(shop_text)
+    serving = shop.start("run", "shop:endpoint", "--workers", "2", "--concurrency", "2")
+    send(shop, "Wait", 1)
+    ((_, first),) = (line.groups() for line in serving.wait_for(r"handling (1) in (\d+)"))
+    send(shop, "BlockTooLong", 2)
+    await_rows("select count(*) from error", 1)
+    (shop.folder / "go").touch()
+    (death,) = serving.wait_for(r"Worker \d \(process (\d+)\) ended with code 0; starting another")
+    send(shop, "Count", *range(HEALTHY))
+    await_rows("select count(*) from done", 1 + HEALTHY)
+    serving.tell(signal.SIGTERM)
+
+    assert serving.wait() == 0
+    assert (1, int(first)) in ask("select n, pid from done")
+    assert int(death[1]) not in {pid for _, pid in ask("select n, pid from done where n <> 1")}
 
 
 # ------------------------------------------------------------------------------------- messages that kill their worker

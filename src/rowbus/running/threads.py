@@ -3,7 +3,8 @@
 The standard library's executors join their threads when the interpreter ends; these are daemon threads, which it leaves
 alone. There are as many as calls at the same time; an idle one takes the next call.
 
-Invariant: what a call uses is used by nothing else before the call has ended, or before it was abandoned.
+Invariant: what a call uses is used by nothing else before the call has ended, or before it was abandoned; a worker does
+not live on with a thread that was left to itself: it drains, and is replaced.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, Type
 
 from rowbus.errors.exception_facts import text_of
 from rowbus.running.time_limit import GIVE_UP, exceeded
+from rowbus.running.workers import have_worker_replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,10 +150,10 @@ class Threads:
             if hurry is not None:
                 hurry()
             if not await self._has_ended(running):
-                await _abandon(running, used, f"did not end within {PATIENCE} s of its cancellation")
+                await self._abandon(running, used, f"did not end within {PATIENCE} s of its cancellation")
             raise
         if not running.has_ended:
-            await _abandon(running, used, f"did not end within its time limit ({limit})")
+            await self._abandon(running, used, f"did not end within its time limit ({limit})")
             assert limit is not None  # noqa: S101 - or it would be waited for
             raise exceeded(name, limit)
         return running.outcome()
@@ -195,6 +197,17 @@ class Threads:
             stopping.cancel()
         return call.has_ended
 
+    async def _abandon(self, call: _Call[Any], used: Resource, why: str) -> None:
+        logger.warning(
+            "A call in the thread %s %s. What it did in the database is undone; the thread is left to itself.",
+            call.thread,
+            why,
+        )
+        call.then(used.discard)
+        await used.abandon()
+        if not self._is_stopping.is_set() and have_worker_replaced():
+            logger.warning("This worker ends when its other messages are handled; another takes its place.")
+
     def _run(self) -> None:
         while (call := self._calls.get()) is not None:
             call.make()
@@ -210,16 +223,6 @@ async def _wait_for(call: _Call[Any], limit: timedelta | None) -> None:
         await call.end()
     else:
         await asyncio.wait([call.end()], timeout=limit.total_seconds())
-
-
-async def _abandon(call: _Call[Any], used: Resource, why: str) -> None:
-    logger.warning(
-        "A call in the thread %s %s. What it did in the database is undone; the thread is left to itself.",
-        call.thread,
-        why,
-    )
-    call.then(used.discard)
-    await used.abandon()
 
 
 async def run_in_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

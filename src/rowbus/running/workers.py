@@ -197,6 +197,14 @@ def follow_supervisor() -> None:
     threading.Thread(target=_await_end, args=(lifeline,), name="rowbus lifeline", daemon=True).start()
 
 
+def have_worker_replaced() -> bool:
+    """In a worker: have this process drain, and its supervisor start another; say whether it is one."""
+    is_worker = in_hand.of_this_process() is not None
+    if is_worker:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return is_worker
+
+
 def _await_end(lifeline: int) -> None:
     os.read(lifeline, 1)
     os.kill(os.getpid(), signal.SIGTERM)
