@@ -231,7 +231,7 @@ def test_whatever_a_stranger_has_is_looked_at(made: str, *, is_looked_at: bool, 
         if is_looked_at and "reset role" not in made:
             session.connection.execute("reset role")
 
-        assert run_steps_now(session, is_shared(SALES)) is is_looked_at
+        assert run_steps_now(session, is_shared()) is is_looked_at
 
 
 def test_the_question_whose_tables_are_looks_cheap_to_the_server(session: Session) -> None:

@@ -49,7 +49,7 @@ def refuse_foreign(*addresses: QueueAddress, read: Collection[QueueAddress] = ()
 
     Also for those to be `read` of which row security may hide rows from this role, without an error. One question.
     """
-    if not (yield from is_shared(*addresses, *read)):
+    if not (yield from is_shared()):
         return
     found = yield from _find_ownerships(dict.fromkeys((*addresses, *read)))
     foreign = _all_foreign({address: found[address] for address in addresses if address in found})
@@ -69,14 +69,13 @@ def refuse_foreign_schema(schema: str) -> Steps[None]:
         raise ConfigurationError(refusal([Foreign(f"schema {schema}", owner)], "the queues"))
 
 
-def is_shared(*addresses: QueueAddress) -> Steps[bool]:
+def is_shared() -> Steps[bool]:
     """Say whether there may be something to refuse: all that is here costs less to look at than what tables use.
 
-    True also for tables of which row security hides rows from this role, and where too much is here to look at.
+    True also where row security hides rows from this role, and where too much is here to look at.
     """
     query = load(f"{_CATALOG}/is_shared.sql", failing="Failed to ask whose the objects of this database are")
-    named = {"schemas": [one.schema for one in addresses], "tables": [one.table for one in addresses]}
-    shared: bool = yield Statement(query, named, scalar)
+    shared: bool = yield Statement(query, {}, scalar)
     return shared
 
 

@@ -1,7 +1,7 @@
 -- Say whether anything in this database belongs to a role that is no superuser, not this one, and not the database's owner;
--- or row security applies to this role on one of the tables named; or the catalogues are too large to be read through. Where
--- not, owners.sql, which takes many times as long, would find nothing. What has a smaller oid came with PostgreSQL, and only
--- a superuser could give it away. Locks nothing; returns one row.
+-- or row security applies to this role on a table; or the catalogues are too large to be read through. Where not, owners.sql,
+-- which takes many times as long, would find nothing. What has a smaller oid came with PostgreSQL, and only a superuser could
+-- give it away. It has no parameters, so that a session plans it once. Locks nothing; returns one row.
 with strangers as materialized (
     select pg_catalog.array_agg(role.oid) as roles
     from pg_catalog.pg_roles as role
@@ -46,12 +46,8 @@ select
                 where it.oid >= 16384 and it.opcowner = any(strangers.roles)
             )
             or exists (
-                select
-                from unnest(:'schemas'::text[], :'tables'::text[]) as named (schema, name)
-                inner join pg_catalog.pg_namespace as namespace on namespace.nspname::text = named.schema
-                inner join pg_catalog.pg_class as relation
-                    on namespace.oid = relation.relnamespace and relation.relname::text = named.name
-                where relation.relrowsecurity and pg_catalog.row_security_active(relation.oid)
+                select from pg_catalog.pg_class as it
+                where it.oid >= 16384 and it.relrowsecurity and pg_catalog.row_security_active(it.oid)
             )
     end as is_shared
 from strangers
