@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 import rowbus
@@ -162,26 +164,45 @@ async def test_a_place_is_kept_through_immediate_retries_and_free_after_the_last
         await hands.has_done(1)
 
 
-async def test_failures_of_one_that_waits_for_its_place_again_are_not_forgotten(endpoints: Endpoints) -> None:
-    hands = Hands()
-    hands.fails = True
-    hands.go_on.set()
-    sales = hands.serve(
-        endpoints.make(
-            "Sales",
-            failure_handling=rowbus.FailureHandling.ROLLBACK,
-            recoverability=rowbus.Recoverability(immediate=3, delayed=0),
-        ),
-        rowbus.Concurrency(1),
+async def test_failures_of_one_that_waits_for_its_place_again_are_not_forgotten(
+    endpoints: Endpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its place is taken at the moment in which its first attempt is rolled back."""
+    caplog.set_level(logging.DEBUG, "rowbus.limits")
+    hands, calls = Hands(), 0
+    sales = endpoints.make(
+        "Sales",
+        failure_handling=rowbus.FailureHandling.ROLLBACK,
+        recoverability=rowbus.Recoverability(immediate=1, delayed=0),
     )
-    async with sales:
-        await send(endpoints, [Charge("A", number) for number in range(5)])
 
-        async def failed() -> bool:
-            return await endpoints.backend.count("error") == 5
+    @sales.handler(limit=rowbus.Concurrency(1))
+    async def charge(_message: Charge) -> None:
+        nonlocal calls
+        calls += 1
+        await hands.go_on.wait()
+        raise ValueError("no")
 
+    async def is_waited_for() -> bool:
+        waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+        return await endpoints.backend.values(waiting) == [1]
+
+    async def failed() -> bool:
+        return await endpoints.backend.count("error") == 1
+
+    place = f"hashtextextended('rowbus place ' || '{sales.address} Places.Charge', 1)"
+    async with sales, await psycopg.AsyncConnection.connect(endpoints.backend.dsn) as other:
+        await send(endpoints, [Charge("A")])
+        await eventually(lambda: calls == 1)
+        taking = asyncio.create_task(other.execute(f"select pg_advisory_xact_lock({place})"))
+        await eventually(is_waited_for)
+        hands.go_on.set()
+        await taking
+        await eventually(lambda: "1 messages of" in caplog.text)
+        assert await endpoints.backend.count("Sales.Delayed") == 0
+        await other.rollback()
         await eventually(failed)
-    assert hands.most["A"] == 1
+    assert calls == 2
 
 
 async def test_a_message_that_waits_for_its_place_keeps_its_time_to_be_received(endpoints: Endpoints) -> None:
@@ -254,18 +275,18 @@ async def test_a_lane_with_order_waits_with_its_first_message(endpoints: Endpoin
         for _ in range(2)
     ]
     await instances[0].install()
-    for number in range(6):
-        orders = [Charge("A", number * 10 + order, f"order-{order}") for order in range(4)]
+    for number in range(12):
+        orders = [Charge("A", number * 4 + order, f"order-{order}") for order in range(4)]
         await send(endpoints, [*orders, Charge("B", number, "order-0")])
     for instance in instances:
         await instance.start()
     await eventually(lambda: hands.now["A"] == 1)
     hands.go_on.set()
-    await hands.has_done(30)
+    await hands.has_done(60)
 
     assert hands.most["A"] == 1
     for order in range(4):
-        numbers = [number for customer, number in hands.done if customer == "A" and number % 10 == order]
+        numbers = [number for customer, number in hands.done if customer == "A" and number % 4 == order]
         assert numbers == sorted(numbers)
     b = [number for customer, number in hands.done if customer == "B"]
     assert b == sorted(b)
