@@ -68,11 +68,11 @@ async def _serve(
     return await serve(rowbus.Endpoint("bench", database=dsn, settings=settings), messages)
 
 
-async def serve(endpoint: rowbus.Endpoint, messages: int) -> int:
+async def serve(endpoint: rowbus.Endpoint, messages: int, limit: rowbus.Concurrency | None = None) -> int:
     """Have an endpoint handle so many messages with a handler that does nothing."""
     done, handled = asyncio.Event(), 0
 
-    @endpoint.handler
+    @endpoint.handler(limit=limit)
     async def no_op(_message: PlaceOrder) -> None:
         nonlocal handled
         handled += 1

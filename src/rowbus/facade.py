@@ -87,6 +87,7 @@ from rowbus.transport.delayed_store.protocol import (
 )
 from rowbus.transport.delayed_store.stores import PostgresDelayedMessageStore, SqlServerDelayedMessageStore
 from rowbus.transport.lanes.rule import Lanes, by_key, by_priority, fair
+from rowbus.transport.limits.concurrency import Concurrency
 from rowbus.transport.limits.rate import RateLimit
 from rowbus.transport.long_work.table import WorkStatus
 from rowbus.transport.migrations import endpoint_sql, grant_sql, queue_sql
@@ -121,6 +122,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "NativeDelayedDelivery",
     "Proceed",
     "RateLimit",
+    "Concurrency",
     "Saga",
     "SagaContext",
     "Step",

@@ -130,6 +130,7 @@ VALUES = {
     "queues": '{"\\"public\\".\\"orders\\""}',
     "lock_names": "{rowbus receiver}",
     "keys": "{R1,R2}",
+    "numbers": "{1,2}",
     "intervals": "{0.1,1}",
     "bursts": "{1,10}",
     "waited": "{1,0}",

@@ -80,6 +80,7 @@ TAKING: dict[str, Callable[[Function], object]] = {
     "on_critical_error of a ticker": lambda given: rowbus.Ticker(on_critical_error=given),
     "on_critical_error of a mover": lambda given: rowbus.DelayedMover("Sales", on_critical_error=given),
     "the key of a limit": lambda given: rowbus.RateLimit("1/second", by=given),
+    "the key of a limit of concurrency": lambda given: rowbus.Concurrency(1, by=given),
     "a back-off": lambda given: rowbus.Retries(backoff=given),
     "a policy's back-off": lambda given: rowbus.Recoverability(backoff=given),
     "the key of events": lambda given: rowbus.Log("postgresql://", "orders").consumer("one", key=given),

@@ -14,7 +14,7 @@ from rowbus.messages.headers import Header, encode_copied_headers
 from rowbus.messages.message import MessageRow, OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.transport.lanes.assignment import Holder, Survey, assign
-from rowbus.transport.lanes.order import Order
+from rowbus.transport.lanes.order import SOON, Order
 from rowbus.transport.lanes.turns import Turns
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
@@ -63,6 +63,15 @@ def test_what_waits_holds_up_its_key() -> None:
     assert order.waiting([row(1, "a", waits=0), row(7, "a")], {}) == {}
     order.note(row(8, "c"))
     assert order.waiting([row(9, "c")], {8: 1.0}) == {9: 1.0}
+
+
+def test_what_a_look_left_out_comes_first_though_it_waits_no_more_when_the_look_ends() -> None:
+    order = Order(lambda: NOW)
+    order.note(row(1, "a"))
+    order.passed_over([1])
+    assert order.waiting([row(2, "b"), row(3, "a")], {}) == {3: SOON}
+    order.passed_over([])
+    assert order.waiting([row(1, "a"), row(3, "a")], {}) == {}
 
 
 async def take_turns(turns: Turns, lane: str, times: int, taken: list[str]) -> None:

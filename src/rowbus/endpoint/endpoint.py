@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from rowbus.running.critical import OnCriticalError
     from rowbus.transport.delayed_store.protocol import DelayedDelivery
     from rowbus.transport.lanes.rule import Lanes
+    from rowbus.transport.limits.concurrency import Limit
     from rowbus.transport.limits.rate import RateLimit
     from rowbus.transport.queues.records.table import OwnTable
 
@@ -139,7 +140,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self,
         *names: str,
         subscribe: bool | None = None,
-        limit: RateLimit | None = None,
+        limit: Limit | None = None,
         retries: Retries | None = None,
         time_limit: timedelta | None = None,
         long: bool = False,
@@ -149,7 +150,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self,
         *given: Any,
         subscribe: bool | None = None,
-        limit: RateLimit | None = None,
+        limit: Limit | None = None,
         retries: Retries | None = None,
         time_limit: timedelta | None = None,
         long: bool = False,
@@ -159,8 +160,8 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         The function takes the message and, if it likes, a context and what was provided (`provide`). `async def`
         handlers get a `Context`; `def` handlers run in a thread and get a `SyncContext`. Starting subscribes to what
         was declared with `rowbus.event`; `subscribe` says of other types that they are events, or of events that
-        nothing is to be subscribed to. `limit` bounds how many of these messages are handled in a span of time, by all
-        instances together. `retries` say how its failed messages are tried again, in place of `recoverability`;
+        nothing is to be subscribed to. `limit` bounds how many of these messages all instances together handle, in a
+        span of time or at a time. `retries` say how its failed messages are tried again, in place of `recoverability`;
         `time_limit` how long one call may take, in place of the setting. A `long` handler runs outside of transactions
         and gets a `LongContext` (`def`: `SyncLongContext`). Raises ConfigurationError for what cannot be a handler.
         """

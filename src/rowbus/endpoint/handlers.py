@@ -31,10 +31,11 @@ from rowbus.transport.send_verbs import HandlerVerbs
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import timedelta
+    from types import UnionType
 
     from rowbus.endpoint.component import Handling
     from rowbus.messages.bodies.serializer import Serializers
-    from rowbus.transport.limits.rate import RateLimit
+    from rowbus.transport.limits.concurrency import Limit
     from rowbus.transport.recoverability.policy import Retries
 
 HandlerFunction = Callable[
@@ -56,7 +57,7 @@ class Handler(NamedTuple):
     read: Deserializer
     takes_context: bool
     is_async: bool
-    limit: RateLimit | None = None
+    limit: Limit | None = None
     retries: Retries | None = None
     time_limit: timedelta | None = None
     is_long: bool = False
@@ -83,7 +84,7 @@ class Handlers:
         names: Sequence[str] = (),
         *,
         subscribe: bool | None = None,
-        limit: RateLimit | None = None,
+        limit: Limit | None = None,
         retries: Retries | None = None,
         time_limit: timedelta | None = None,
         long: bool = False,
@@ -153,9 +154,9 @@ class Handlers:
                     "them, or give one another name."
                 )
 
-    def _refuse_second_limit(self, name: str, limit: RateLimit | None) -> None:
+    def _refuse_second_limit(self, name: str, limit: Limit | None) -> None:
         if limit is not None and any(handler.limit for handler in self._by_type.get(name, ())):
-            raise ConfigurationError(f"{name} has a rate limit already: its handlers share it.")
+            raise ConfigurationError(f"{name} has a limit already: its handlers share it.")
 
     def each(self) -> Iterator[tuple[str, Handler]]:
         """Go through the handlers, with the wire name of what each takes."""
@@ -171,9 +172,9 @@ class Handlers:
         """Whether a handler takes long."""
         return any(handler.is_long for _, handler in self.each())
 
-    def limits(self) -> tuple[RateLimit, ...]:
-        """Return the rate limits of handlers."""
-        return tuple(handler.limit for _, handler in self.each() if handler.limit)
+    def limited(self, kind: type[Limit] | UnionType) -> list[Handler]:
+        """Return the handlers with a limit of a kind."""
+        return [handler for _, handler in self.each() if isinstance(handler.limit, kind)]
 
     def names(self) -> tuple[str, ...]:
         """Return the wire names that are handled."""

@@ -26,6 +26,7 @@ from rowbus.transport.lanes.order import Order
 from rowbus.transport.lanes.rule import OWN_SHARE
 from rowbus.transport.lanes.turns import Turns
 from rowbus.transport.lanes.watch import LaneWatch
+from rowbus.transport.limits.rate import RateLimit
 from rowbus.transport.queues.lookout import close
 from rowbus.transport.receiving.shelf import Shelf
 
@@ -204,7 +205,10 @@ def check_lanes(parts: Parts) -> None:
     reasons = (
         (parts.settings.transaction_mode is TransactionMode.NONE, "mode NONE loses messages"),
         (handlers.has_long, "a long handler's message leaves its lane before it is handled"),
-        (bool(handlers.limits()), "a message that waits for its handler's rate limit lets later ones by"),
+        (
+            bool(handlers.limited(RateLimit)),
+            "a message that waits for its handler's rate limit lets later ones by",
+        ),
     )
     for is_so, reason in reasons:
         if is_so:

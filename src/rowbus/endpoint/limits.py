@@ -1,4 +1,4 @@
-"""The rate limits of an endpoint and of its handlers: given, found for a message, and checked.
+"""The limits of an endpoint and of its handlers: given, found for a message, and checked.
 
 Invariant: a message whose key cannot be found has no limit here; its handler fails it with the reason.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowbus.endpoint.decisions import is_control
 from rowbus.errors import ConfigurationError
@@ -15,22 +15,26 @@ from rowbus.messages.headers import Header, decode_headers
 from rowbus.running.scope import contained
 from rowbus.settings import TransactionMode
 from rowbus.transport.claims.claim_check import off_the_wire
+from rowbus.transport.limits.concurrency import Concurrency, CrowdedMessage, Limit
 from rowbus.transport.limits.decisions import LimitedMessage
 from rowbus.transport.limits.gate import Gate
+from rowbus.transport.limits.places import PlaceKeeper
 from rowbus.transport.limits.rate import RateLimit
 from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from rowbus.database.steps import Runs
-    from rowbus.endpoint.handlers import Handler
     from rowbus.endpoint.parts import Parts
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
-    from rowbus.transport.limits.rate import Bucket
+    from rowbus.messages.message_types import Deserializer
 
 logger = logging.getLogger("rowbus.limits")
+
+L = TypeVar("L", RateLimit, Concurrency)
+B = TypeVar("B")
 
 
 class Finder:
@@ -42,42 +46,43 @@ class Finder:
         self._mutators = parts.mutators
         self._here = ("", *(address.canonical for address in parts.inputs))
 
-    async def find(self, row: MessageRow, session: Runs) -> LimitedMessage[MessageRow] | None:
-        """Return the limits of a message; None for one that has none, or whose handling will fail.
+    async def find_buckets(self, row: MessageRow, session: Runs) -> LimitedMessage[MessageRow] | None:
+        """Return the buckets of a message's tokens; None if it needs none, or its handling will fail.
 
         Claimed values that are in a table are read on the session.
         """
+        found = await self._find(row, session, RateLimit, RateLimit.bucket)
+        return None if found is None else LimitedMessage(row, *found)
+
+    async def find_places(self, row: MessageRow, session: Runs) -> CrowdedMessage | None:
+        """Return the places that a message needs; as `find_buckets`."""
+        found = await self._find(row, session, Concurrency, Concurrency.places)
+        return None if found is None else CrowdedMessage(row, *found)
+
+    async def _find(
+        self, row: MessageRow, session: Runs, kind: type[L], find: Callable[[L, str, object], B]
+    ) -> tuple[tuple[B, ...], bool] | None:
+        """Return what is found by each limit of a kind, and whether the message was deferred before."""
         try:
             headers = decode_headers(row.headers)
-            handlers = self._limited_handlers(headers)
-            if not handlers:
+            limits = self._limits(headers, kind)
+            if not limits:
                 return None
             body = await off_the_wire(headers, row.body or b"", self._mutators, session)
-            buckets = contained(partial(_buckets, handlers, headers, body))
+            content_type = headers.get(Header.CONTENT_TYPE)
+            each = (partial(find, limit, read.name, read(body, content_type)) for limit, read in limits)
+            found = contained(lambda: tuple(one() for one in each))
         except Exception as error:  # noqa: BLE001 - a key function may raise anything; the handler will, too
             logger.debug("The limits of row %s could not be found: %s", row.id, error)
             return None
-        return LimitedMessage(row, buckets, waited=Header.RATE_LIMITED in headers)
+        return found, Header.RATE_LIMITED in headers
 
-    def _limited_handlers(self, headers: Mapping[str, str | None]) -> list[Handler]:
+    def _limits(self, headers: Mapping[str, str | None], kind: type[L]) -> list[tuple[L, Deserializer]]:
         elsewhere = (headers.get(Header.FORWARD_DESTINATION) or "") not in self._here
         if elsewhere or is_control(headers):
             return []
         plan = self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))
-        return [handler for handler in plan if handler.limit is not None]
-
-
-def _buckets(
-    handlers: Sequence[Handler], headers: Mapping[str, str | None], body: bytes
-) -> tuple[Bucket, ...]:
-    return tuple(_bucket(handler, headers, body) for handler in handlers)
-
-
-def _bucket(handler: Handler, headers: Mapping[str, str | None], body: bytes) -> Bucket:
-    limit = handler.limit
-    assert limit is not None  # noqa: S101 - it was chosen for that
-    message = handler.read(body, headers.get(Header.CONTENT_TYPE))
-    return limit.bucket(handler.read.name, message)
+        return [(handler.limit, handler.read) for handler in plan if isinstance(handler.limit, kind)]
 
 
 class RateLimits:
@@ -109,25 +114,49 @@ class RateLimits:
 
 def check_limits(parts: Parts) -> None:
     """Raise ConfigurationError for limits of handlers that the endpoint cannot keep."""
-    if not parts.handlers.limits():
+    limited = parts.handlers.limited(Limit)
+    if not limited:
         return
     if parts.settings.transaction_mode is TransactionMode.NONE:
         raise ConfigurationError(
-            "In mode NONE a message is gone once it is received, so it cannot wait for a handler's rate limit: use "
-            "another mode, or endpoint.limit(…)."
+            "In mode NONE a message is gone once it is received, so it cannot wait for a handler's limit: use another "
+            "mode, or endpoint.limit(…)."
         )
     if parts.delayed_delivery is None:
         raise ConfigurationError(
-            f"Endpoint {parts.name} has a handler with a rate limit, and nowhere to keep its messages until then: "
-            "leave delayed delivery switched on, or use endpoint.limit(…)."
+            f"Endpoint {parts.name} has a handler with a limit, and nowhere to keep its messages until then: leave "
+            "delayed delivery switched on, or use endpoint.limit(…)."
         )
+    _check_places(parts)
+
+
+def _check_places(parts: Parts) -> None:
+    limited = parts.handlers.limited(Concurrency)
+    if limited and parts.address.backend != "postgresql":
+        raise ConfigurationError(
+            f"Endpoint {parts.name} has a handler with rowbus.Concurrency: it works on PostgreSQL alone. On SQL Server "
+            "bound what is processed at a time: EndpointSettings(concurrency=…)."
+        )
+    for handler in limited:
+        if handler.is_long:
+            raise ConfigurationError(
+                f"{handler.name} takes long, so no transaction holds its place under rowbus.Concurrency: bound what "
+                "runs at a time by EndpointSettings(long_concurrency=…), or give it a rowbus.RateLimit."
+            )
 
 
 def make_gate(parts: Parts) -> Gate | None:
-    """Return the gate of an endpoint with limits. Raises ConfigurationError."""
+    """Return the gate of an endpoint with rate limits. Raises ConfigurationError."""
     check_limits(parts)
     if parts.limits is None:
         return None
     whole = None if parts.limit is None else parts.limit.bucket("", None)
-    find = Finder(parts).find if parts.handlers.limits() else None
+    find = Finder(parts).find_buckets if parts.handlers.limited(RateLimit) else None
     return Gate(parts.limits, whole, find, catalog_of(parts.addresses).clock)
+
+
+def make_places(parts: Parts) -> PlaceKeeper | None:
+    """Return the places of an endpoint whose handlers have limits of concurrency."""
+    if not parts.handlers.limited(Concurrency):
+        return None
+    return PlaceKeeper(parts.address, Finder(parts).find_places, catalog_of(parts.addresses).clock)

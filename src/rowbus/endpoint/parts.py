@@ -18,7 +18,7 @@ from rowbus.transport.claims.claim_check import ClaimCheck
 from rowbus.transport.claims.table import own_values
 from rowbus.transport.deduplication.table import inbox_address, own_inbox
 from rowbus.transport.delayed.table import delayed_address
-from rowbus.transport.limits.rate import limits_address
+from rowbus.transport.limits.rate import RateLimit, limits_address
 from rowbus.transport.limits.table import own_limits
 from rowbus.transport.long_work.table import long_work_address, own_long_work
 from rowbus.transport.recurring.table import own_schedules, recurring_address
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from rowbus.settings import EndpointSettings
     from rowbus.transport.delayed_store.protocol import DelayedDelivery
     from rowbus.transport.lanes.rule import Lanes
-    from rowbus.transport.limits.rate import RateLimit
     from rowbus.transport.queues.records.table import OwnTable
     from rowbus.transport.recoverability.policy import Observer, Recoverability
 
@@ -138,7 +137,7 @@ class Parts(NamedTuple):
     @property
     def limits(self) -> QueueAddress | None:
         """The table of its rate limits, if it or a handler has one. Raises ConfigurationError on SQL Server."""
-        has_some = self.limit is not None or bool(self.handlers.limits())
+        has_some = self.limit is not None or bool(self.handlers.limited(RateLimit))
         return limits_address(self.name, self.addresses) if has_some else None
 
     @property

@@ -28,6 +28,7 @@ from rowbus.running.telemetry.tracing import tracing
 from rowbus.running.threads import Threads
 from rowbus.running.time_limit import within
 from rowbus.running.turns import into_thread, onto_loop, without_turns
+from rowbus.transport.limits.rate import limit_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,7 +124,7 @@ class Pipeline:
     async def _handle(self, handler: Handler, delivery: Delivery, sender: Sender) -> None:
         message = read(handler, delivery)
         if handler.limit is not None:
-            handler.limit.bucket(handler.read.name, message)  # a message without a key fails
+            limit_key(handler.read.name, handler.limit.by, message)  # a message without a key fails
         started = datetime.now(UTC)
         try:
             await self._call(handler, message, delivery, sender)

@@ -16,7 +16,7 @@ from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.endpoint.gathering import Gathering
 from rowbus.endpoint.installation import install
 from rowbus.endpoint.lanes import OrderedLanes, SharedTurns, check_lanes
-from rowbus.endpoint.limits import make_gate
+from rowbus.endpoint.limits import make_gate, make_places
 from rowbus.endpoint.long_work import LongWork
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.publication import ContractPublisher
@@ -126,6 +126,7 @@ class RunningEndpoint:
         self._long = self._make_long(parts)
         check_lanes(parts)
         self._seclusion, self._gate = Seclusion(), make_gate(parts)
+        self._places = make_places(parts)
         self._receivers = [self._make_receiver(address) for address in parts.queues]
         self._ordered, self._turns = self._make_lanes(parts)
         self._publisher = self._make_publisher(parts)
@@ -157,6 +158,7 @@ class RunningEndpoint:
             gate=self._gate,
             lookout=lookout_of(self.database) if parts.settings.notifications else None,
         )
+        receiver.places = self._places
         paused = {address, parts.address} if address in parts.lane_addresses else {address}
         names = [PauseSubject("endpoint", parts.name), *(PauseSubject("queue", str(one)) for one in paused)]
         receiver.hold = Hold(pauses_address(parts.addresses), names)

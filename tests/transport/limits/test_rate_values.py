@@ -10,6 +10,7 @@ import rowbus
 from rowbus.testing import run_handlers
 from rowbus.transport.limits.decisions import LimitedMessage, TokenGrant, ask, judge
 from rowbus.transport.limits.rate import Bucket, bucket_key
+from rowbus.transport.limits.returns import Returns
 from tests.fixtures.every import every
 
 pytestmark = pytest.mark.unit
@@ -95,7 +96,7 @@ def test_a_message_with_two_limits_needs_both_and_gives_the_other_token_back() -
 
 def test_two_handlers_of_a_type_have_one_limit() -> None:
     sales = limited(rowbus.Endpoint("Sales", database=POSTGRESQL))
-    with pytest.raises(rowbus.ConfigurationError, match=r"Limits.Ship has a rate limit already"):
+    with pytest.raises(rowbus.ConfigurationError, match=r"Limits.Ship has a limit already"):
         limited(sales)
 
 
@@ -124,3 +125,55 @@ async def test_handlers_run_without_a_database_know_no_limit_but_find_the_key() 
 
 async def accept(message: Ship) -> None:
     assert message.customer
+
+
+def test_a_limit_of_concurrency_that_cannot_be_is_refused() -> None:
+    for most in (0, 1001, "2", True):
+        with pytest.raises(rowbus.ConfigurationError, match=r"most is .*; give a number from 1 to 1000"):
+            rowbus.Concurrency(most)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    with pytest.raises(rowbus.ConfigurationError, match="give the name of a field"):
+        rowbus.Concurrency(1, by="")
+
+
+async def test_a_limit_of_concurrency_needs_a_transaction_on_postgresql() -> None:
+    refusals = {
+        "works on PostgreSQL alone": rowbus.Endpoint("Sales", database="mssql://sa:secret@host:1433/shop"),
+        "In mode NONE a message is gone": rowbus.Endpoint(
+            "Sales",
+            database=POSTGRESQL,
+            settings=rowbus.EndpointSettings(transaction_mode=rowbus.TransactionMode.NONE),
+        ),
+        "nowhere to keep its messages": rowbus.Endpoint("Sales", database=POSTGRESQL, delayed_delivery=None),
+        "takes long, so no transaction holds its place": rowbus.Endpoint("Sales", database=POSTGRESQL),
+    }
+    for reason, sales in refusals.items():
+
+        @sales.handler(limit=rowbus.Concurrency(1), long=reason.startswith("takes long"))
+        async def ship(_message: Ship) -> None: ...
+
+        with pytest.raises(rowbus.ConfigurationError, match=reason):
+            await sales.start()
+
+
+def test_a_key_may_be_named_by_its_field() -> None:
+    limit = rowbus.RateLimit("1/second", by="customer")
+    assert limit.bucket("Limits.Charge", {"customer": "A"}).key == "Limits.Charge/A"
+    with pytest.raises(
+        rowbus.HandlerError, match=r"limit of Limits.Charge is by customer, and this message has no"
+    ):
+        limit.bucket("Limits.Charge", {})
+
+
+def test_the_pace_of_those_that_come_again_follows_what_they_find() -> None:
+    now = 100.0
+    returns = Returns(lambda: now)
+    assert [returns.wait("A") for _ in range(3)] == pytest.approx([0.001, 0.002, 0.003])
+    assert returns.wait("B") == pytest.approx(0.001)
+    for _ in range(20):
+        returns.lacked("A")
+    now = 200.0
+    assert [returns.wait("A") for _ in range(2)] == pytest.approx([1.0, 2.0])
+    assert max(returns.wait("A") for _ in range(1000)) == pytest.approx(600.0)
+    returns.found("A")
+    now = 900.0
+    assert returns.wait("A") == pytest.approx(0.5)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from rowbus.messages.message import MessageRow
 
+SOON: Final = 0.001
+"""Seconds after which a look finds what one before it left out, and what waits for it."""
 _WAITS: Final = f'"{Header.NOT_BEFORE}"'
 
 
@@ -30,12 +32,18 @@ class Order:
         """Begin with none; `now` is the time that a retry's headers are compared with."""
         self._now = now
         self._keys: dict[int, str] = {}  # of what is in hand, or waits, by position
+        self._left_out: Sequence[int] = ()
 
-    def waiting(self, rows: Sequence[MessageRow], held: Mapping[int, float]) -> dict[int, float]:
+    def passed_over(self, positions: Sequence[int]) -> None:
+        """Note what the next look leaves out: it may wait no more when that ends, and is first all the same."""
+        self._left_out = positions
+
+    def waiting(self, rows: Sequence[MessageRow], held: dict[int, float]) -> dict[int, float]:
         """Return for which of the rows in hand it is too early, by their positions, and for how many seconds.
 
         `held` are the positions of those that are passed over, with the seconds that are left.
         """
+        held = dict.fromkeys(self._left_out, SOON) | held
         if not held and not any(_WAITS in row.headers for row in rows):
             self._keys = {}
             return {}

@@ -1,1 +1,1 @@
-"""Rate limits: how many messages an endpoint, a handler or a key may have in a span of time, in all instances."""
+"""Limits: how many messages an endpoint, a handler or a key may have in a span of time, or at a time."""

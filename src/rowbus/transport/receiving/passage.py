@@ -1,9 +1,13 @@
-"""The passage of received messages through the gate of their endpoint's rate limits.
+"""The passage of received messages to their handlers, where limits let them by.
 
-Which limits a message has is known when it has been received. Its token is taken outside of any transaction that a
+Which rate limits a message has is known when it has been received. Its token is taken outside of any transaction that a
 handler may prolong. So the receive is rolled back, the tokens are taken, and the same messages are received again. This
 process passes over them meanwhile; if another process was faster, the tokens are given back. Messages without a token
 leave for the table of delayed messages, in a transaction of their own.
+
+A place under a limit of concurrency is taken in the transaction that handles, and so is what becomes of a message
+without one. In a queue with order it is put back and passed over, with those of its key; so is one whose failures only
+this process has counted.
 
 A table of delayed messages knows no time to be received. So a deferred message says in a header when that is over, and
 who receives it again reads it: by the database's clock, as all times to be received.
@@ -24,18 +28,23 @@ from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp, parse_timestamp
+from rowbus.transport.limits.places import Wait
+from rowbus.transport.limits.returns import LONGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from rowbus.database.sessions import ReceiveSession
+    from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
     from rowbus.transport.limits.decisions import LimitedMessage
     from rowbus.transport.limits.gate import Gate
     from rowbus.transport.receiving.receiver import Receiver
     from rowbus.transport.receiving.transactions import NoTransaction, SendsAtomicWithReceive
+
+    Clock = Callable[[], Statement[datetime]]
 
 logger = logging.getLogger("rowbus.limits")
 
@@ -52,7 +61,7 @@ async def pass_gate(
     Those without limits stay in hand, and so do those whose time to be received is over. Raises StorageError; then
     nothing is in hand.
     """
-    rows = await _timed(gate, rows, session)
+    rows = await _timed(gate.clock, rows, session)
     limited = await gate.limited([row for row in rows if not row.expired], session)
     if not limited:
         return rows
@@ -72,7 +81,32 @@ async def pass_gate(
         )
         if not found:
             await session.rollback()
-        return await _timed(gate, found, session)
+        return await _timed(gate.clock, found, session)
+
+
+async def have_places(
+    rows: list[MessageRow], receiver: Receiver, session: ReceiveSession
+) -> list[MessageRow]:
+    """Return those of the messages in hand that have their places; the others wait. Raises StorageError."""
+    places = receiver.places
+    if places is None or not rows:
+        return rows
+    rows = await _timed(places.clock, rows, session)
+    current = [row for row in rows if not row.expired]
+    waits = await places.take(current, session, keeps_place=receiver.order is not None)
+    if not waits:
+        return rows
+    logger.debug("%s messages of %s wait for a place", len(waits), receiver.address)
+    if receiver.order is not None or any(receiver.book.failures(row.id) for row in waits):
+        receiver.put_back(rows)
+        for row, wait in waits.items():
+            receiver.hold_back(row, min(wait.seconds, LONGEST))
+        await session.rollback()
+        return []
+    leaving = await _deferrals(places.clock, waits, receiver, session)
+    staying = [row for row in rows if row not in waits]
+    await (session.run_all(leaving, atomic=True) if staying else session.commit(leaving))
+    return staying
 
 
 async def _defer(
@@ -83,28 +117,33 @@ async def _defer(
     session: ReceiveSession,
 ) -> None:
     """Move messages to the table of delayed messages; one whose time to be received is over by then expires."""
-    waits = {row.id: seconds for row, seconds in deferred.items()}
-    keys = {row.id: limited[row].buckets[0].key for row in deferred}
     found = await session.begin(gate.receive_these(receiver.address, list(deferred)))
-    found = await _timed(gate, found, session)
-    now = await session.run(gate.clock()) if any(row.time_left is not None for row in found) else None
+    waits = {row.id: Wait(limited[row].buckets[0].key, seconds) for row, seconds in deferred.items()}
+    found = await _timed(gate.clock, found, session)
+    leaving = await _deferrals(gate.clock, {row: waits[row.id] for row in found}, receiver, session)
+    await session.commit(leaving)
+    logger.debug("%s messages of %s wait for their turn", len(found), receiver.address)
+
+
+async def _deferrals(
+    clock: Clock, waits: Mapping[MessageRow, Wait], receiver: Receiver, session: ReceiveSession
+) -> list[Statement[object]]:
+    """Return what puts messages into the table of delayed messages; one that is over by then expires."""
+    now = await session.run(clock()) if any(row.time_left is not None for row in waits) else None
     sends = [
-        _deferral(row, waits[row.id], keys[row.id], receiver.address, now)
-        for row in found
-        if not _expires(row, waits[row.id], receiver.address)
+        _deferral(row, wait, receiver.address, now)
+        for row, wait in waits.items()
+        if not _expires(row, wait.seconds, receiver.address)
     ]
     # One dispatch each: equal message ids collapse in a dispatch, and these rows are to stay as many as they are.
-    await session.commit(
-        [statement for send in sends for statement in receiver.dispatcher.statements([send])]
-    )
-    logger.debug("%s messages of %s wait for their turn", len(sends), receiver.address)
+    return [statement for send in sends for statement in receiver.dispatcher.statements([send])]
 
 
-async def _timed(gate: Gate, rows: list[MessageRow], session: ReceiveSession) -> list[MessageRow]:
+async def _timed(clock: Clock, rows: list[MessageRow], session: ReceiveSession) -> list[MessageRow]:
     """Return messages with the time that is left of what their headers say; of most, these say nothing."""
     if not any(Header.EXPIRES in row.headers for row in rows):
         return rows
-    now = await session.run(gate.clock())
+    now = await session.run(clock())
     return [_with_time_left(row, now) for row in rows]
 
 
@@ -116,18 +155,16 @@ def _with_time_left(row: MessageRow, now: datetime) -> MessageRow:
     return row._replace(time_left=(expires - now).total_seconds())
 
 
-def _deferral(
-    row: MessageRow, seconds: float, key: str, address: QueueAddress, now: datetime | None
-) -> DelayedSend:
-    headers = decode_headers(row.headers) | {Header.RATE_LIMITED: key}
+def _deferral(row: MessageRow, wait: Wait, address: QueueAddress, now: datetime | None) -> DelayedSend:
+    headers = decode_headers(row.headers) | {Header.RATE_LIMITED: wait.key}
     if row.time_left is not None and now is not None:
         with suppress(OverflowError):  # after the year 9999
             headers[Header.EXPIRES] = format_timestamp(now + timedelta(seconds=row.time_left))
-    return DelayedSend(address, OutgoingMessage(headers, row.body or b""), timedelta(seconds=seconds))
+    return DelayedSend(address, OutgoingMessage(headers, row.body or b""), timedelta(seconds=wait.seconds))
 
 
 def _expires(row: MessageRow, seconds: float, address: QueueAddress) -> bool:
     if row.time_left is None or row.time_left > seconds:
         return False
-    logger.info("Row %s of %s expires before its rate limit has a turn for it", row.id, address)
+    logger.info("Row %s of %s expires before its limit has a turn for it", row.id, address)
     return True

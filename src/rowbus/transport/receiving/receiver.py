@@ -23,9 +23,10 @@ from rowbus.running.critical import Alarm, ReportedBreaker
 from rowbus.running.service import Service
 from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
 from rowbus.transport.lanes.lane_table import rewrite
+from rowbus.transport.limits.places import MOST_AT_ONCE
 from rowbus.transport.queues.table import Place, queue_table
 from rowbus.transport.receiving.decisions.interruptions import Interruption, lost_connection, message_id_in
-from rowbus.transport.receiving.decisions.rounds import Round, Unit
+from rowbus.transport.receiving.decisions.rounds import LARGEST, Round, Unit
 from rowbus.transport.receiving.interrupted_messages import InterruptedMessages, Seclusion, count_in
 from rowbus.transport.receiving.peeking import Look, QueueLooks, make_peeking
 from rowbus.transport.receiving.permits import Permits
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from rowbus.transport.lanes.order import Order
     from rowbus.transport.lanes.turns import Turns
     from rowbus.transport.limits.gate import Gate
+    from rowbus.transport.limits.places import PlaceKeeper
     from rowbus.transport.pauses.hold import Hold
     from rowbus.transport.queues.lookout import Lookout
     from rowbus.transport.queues.table import OversizedMessage
@@ -75,6 +77,9 @@ class Receiver(Service):
 
     order: Order | None = None
     """What knows which messages wait for others of their key; in a queue without order None."""
+
+    places: PlaceKeeper | None = None
+    """The places of keys that its endpoint's queues share, where handlers have limits of concurrency."""
 
     turns: Turns | None = None
     """The turns that it shares with other queues of its endpoint, if it does."""
@@ -189,13 +194,14 @@ class Receiver(Service):
 
     def unit(self) -> Unit:
         """Return the first unit of a slot."""
-        return Unit.of(self._batch_size)
+        return Unit.of(self._batch_size, LARGEST if self.places is None else MOST_AT_ONCE)
 
     def look(self, most: int) -> Look:
         """Return the next look at the queue, for up to `most` messages."""
         passed_over = self.book.passed_over() if self.book.holds_back else ()
         if self.order is not None:  # what was committed late comes first, wherever the last look ended
             self._looks.bound.forget()
+            self.order.passed_over(passed_over)
         return Look(
             self._table,
             most,

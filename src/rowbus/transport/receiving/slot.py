@@ -21,7 +21,7 @@ from rowbus.running.turns import take_turns
 from rowbus.settings import TransactionMode
 from rowbus.transport.receiving.decisions.interruptions import is_suspect, lost_process_in
 from rowbus.transport.receiving.delivery import make_calls
-from rowbus.transport.receiving.passage import pass_gate
+from rowbus.transport.receiving.passage import have_places, pass_gate
 from rowbus.transport.receiving.shelf import Equipment
 from rowbus.transport.receiving.transactions import Outgoing, receive_transaction
 from rowbus.work.fate import PASSED_OVER, PUT_BACK, Fate, Kind, is_outage
@@ -241,11 +241,10 @@ class Slot:
             await session.rollback()
             self._receiver.found_nothing()
         gate = self._receiver.gate
-        if gate is None:
-            return rows
-        passed = await pass_gate(gate, rows, self._receiver, session, self._transaction) if rows else rows
-        gate.left(entered - len(passed))
-        return passed
+        if gate is not None:
+            rows = await pass_gate(gate, rows, self._receiver, session, self._transaction) if rows else rows
+            gate.left(entered - len(rows))
+        return await have_places(rows, self._receiver, session)
 
     async def _process(self, rows: list[MessageRow]) -> list[MessageRow] | Fate:
         """Process what is in hand, complete it, and return what was received next; or the fate of all of it."""
@@ -364,10 +363,11 @@ class Slot:
             found = self._receiver.looked(look, rows)
         finally:
             self._receiver.permits.arrived(travel, found)
-        if not rows and self._session is not None:
+        assert self._session is not None  # noqa: S101 - in it they were received
+        if not rows:
             self._unit.begin_anew()
             await self._session.rollback()
-        return rows
+        return await have_places(rows, self._receiver, self._session)
 
     async def _completion_failed(self, rows: list[MessageRow], error: RowbusError) -> list[MessageRow] | Fate:
         """Count a failed send or commit against a single message and let the policy decide; split up a batch."""

@@ -185,9 +185,12 @@ class Unit:
         self._most = most
 
     @classmethod
-    def of(cls, batch_size: int | Literal["auto"]) -> Unit:
-        """Return the first unit of an endpoint with this setting: a number is the size of all."""
-        return cls(1, LARGEST) if batch_size == "auto" else cls(batch_size, batch_size)
+    def of(cls, batch_size: int | Literal["auto"], most: int = LARGEST) -> Unit:
+        """Return the first unit of an endpoint with this setting: a number is the size of all, `most` at most."""
+        if batch_size == "auto":
+            return cls(1, most)
+        size = min(batch_size, most)
+        return cls(size, size)
 
     def handled(self, count: int, seconds: float) -> None:
         """Note that so many messages were received at a time, and all handled well, in so many seconds."""
