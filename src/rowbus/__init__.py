@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rowbus.running.loggers import escape_all as _escape_all
 
 if TYPE_CHECKING:
+    from rowbus import lake as lake
     from rowbus.facade import *  # noqa: F403 - type checkers see the names, which stand in one list
     from rowbus.facade import __all__ as __all__
 
@@ -23,6 +24,8 @@ else:
             from importlib.metadata import version  # noqa: PLC0415 - a twentieth of a second
 
             return version("rowbus")
+        if name == "lake":
+            return import_module("rowbus.lake")
         facade = import_module("rowbus.facade")
         if name != "__all__" and name not in facade.__all__:
             raise AttributeError(f"module 'rowbus' has no attribute {name!r}")

@@ -139,12 +139,19 @@ def test_many_events_are_appended_all_or_none(log_database: str, stored: Stored,
     assert stored() == []
 
 
+async def transaction_of(connection: psycopg.AsyncConnection) -> int:
+    found = await (await connection.execute("select pg_current_xact_id_if_assigned()::text")).fetchone()
+    assert found is not None
+    return int(found[0])
+
+
 async def test_the_asynchronous_twin_does_the_same(
     own_asynchronous: psycopg.AsyncConnection, stored: Stored
 ) -> None:
     log = AsyncLog(own_asynchronous, NAME)
     assert await log.append(type="order_placed", data={"order": 42}) == 1
     assert await log.append_many([("a", "1"), ("b", "2", "extra")]) == 2
+    assert await log.position() == await transaction_of(own_asynchronous)
     assert stored() == []
 
     await own_asynchronous.commit()

@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -401,8 +402,11 @@ def check_command(line: str) -> None:
     """Fail if a command line after `rowbus ` has a verb or an option that does not exist."""
     command: Any = COMMAND
     options = option_names(command)
-    for word in shlex.split(line.replace("…", ""), comments=True):
+    words = shlex.split(line.replace("…", ""), comments=True)
+    for word, following in pairwise([*words, ""]):
         if isinstance(command, TyperGroup) and not word.startswith("-"):
+            if f"{word} {following}" in command.commands:
+                word = f"{word} {following}"  # noqa: PLW2901 - the second is then no option
             if word not in command.commands:
                 pytest.fail(f"rowbus {line}: there is no command {word!r}")
             command = command.commands[word]

@@ -15,13 +15,13 @@ from types import FunctionType, ModuleType
 from typing import ForwardRef
 
 import rowbus.facade
-from rowbus import errors, servicecontrol, spark, testing
+from rowbus import errors, lake, servicecontrol, spark, testing
 from rowbus.spark import pipelines
 from tests.fixtures import places
 from tests.fixtures.every import every
 
 APPROVED = places.APPROVED / "public_api.txt"
-MODULES = (rowbus, servicecontrol, spark, pipelines, testing)
+MODULES = (rowbus, lake, servicecontrol, spark, pipelines, testing)
 
 
 def described() -> str:

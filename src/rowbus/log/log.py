@@ -51,13 +51,15 @@ ALL = 2**62  # as many as there are
 
 def _without_connection() -> Session:
     raise ConfigurationError(
-        "Appending happens in a transaction of yours: give Log your connection instead of a database."
+        "Appending happens in a transaction of yours, and it has the position: give Log your connection instead of a "
+        "database."
     )
 
 
 async def _without_async_connection() -> AsyncSession:
     raise ConfigurationError(
-        "Appending happens in a transaction of yours: give AsyncLog your connection instead of a database."
+        "Appending happens in a transaction of yours, and it has the position: give AsyncLog your connection instead "
+        "of a database."
     )
 
 
@@ -218,6 +220,14 @@ class Log(Consuming, AppendingLog):
 
     # --- reading
 
+    def position(self) -> int:
+        """Return the number of your transaction: where it is among those that ticks and lakes show.
+
+        The token that `rowbus.lake.visible` waits for; good once your transaction has committed. Outside of one it is
+        that of an empty transaction, after all that the connection has committed. Raises StorageError.
+        """
+        return self._borrowed().run(self._range.transaction())
+
     def ticks(self, after: int = 0) -> list[Tick]:
         """List the ticks that are retained, those after one; the oldest first. Raises LogNotFoundError."""
         with self._session() as session:
@@ -310,6 +320,10 @@ class AsyncLog(Consuming, AsyncAppendingLog):
             await session.close()
 
     # --- reading
+
+    async def position(self) -> int:
+        """Return the number of your transaction; see `Log.position`."""
+        return await (await self._borrowed()).run(self._range.transaction())
 
     async def ticks(self, after: int = 0) -> list[Tick]:
         """List the ticks that are retained; see `Log.ticks`."""

@@ -95,6 +95,10 @@ class LogRange:
 
         return self._once("ranges/bounds", "Could not look for the ticks of", decode)
 
+    def transaction(self) -> Statement[int]:
+        """Ask for the number of the transaction."""
+        return self._once("ranges/transaction", "Could not tell a position in", scalar)
+
     def tick_at(self, time: datetime) -> Statement[int | None]:
         """Find the newest tick that is not after a time; None when there is none."""
         return self._once(

@@ -10,9 +10,10 @@ Invariant: an undeclared option is an error, never ignored: a misspelt `failOnDa
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import json as _json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -198,3 +199,8 @@ def default_text(default: object) -> str:
 def full_name(table: str) -> str:
     """Return schema and table joined by a dot, as events have it; a name without a schema is of `public`."""
     return table if "." in table or table == "*" else f"public.{table}"
+
+
+def tables_named(names: Collection[str], pattern: str) -> list[str]:
+    """Return the names of tables that a pattern such as `shop.*` or `orders` means."""
+    return fnmatch.filter(names, full_name(pattern))

@@ -78,12 +78,12 @@ class Following:
 
     def tick(self) -> int:
         self.run("select pgq.force_tick('changes')", "select pgq.ticker('changes')")
-        return int(self._one("select max(tick_id) from pgq.tick"))
+        return int(self.one("select max(tick_id) from pgq.tick"))
 
     def stage(self, tasks: int = 2, until: int | None = None) -> list[StagedFiles]:
         """Stage what was not applied yet, as Spark does: by pickled writers, in tasks."""
         end = self.tick() if until is None else until
-        position = self._one("select last_tick from pgq.get_consumer_info('changes', 'lake')")
+        position = self.one("select last_tick from pgq.get_consumer_info('changes', 'lake')")
         rows = [
             (e.id, e.txid, e.type, e.data, e.extra1, e.extra2, e.time, e.extra3)
             for e in Log(self.dsn, "changes").read(position, end)
@@ -102,7 +102,8 @@ class Following:
         staged: StagedFiles = writer.stage("query", f"task{task}", iter([batch]))
         return staged
 
-    def _one(self, query: str) -> Any:  # noqa: ANN401 - a value of any type
+    def one(self, query: str) -> Any:  # noqa: ANN401 - a value of any type
+        """Give the value that a query finds."""
         row = self.connection.execute(query).fetchone()
         assert row is not None
         return row[0]

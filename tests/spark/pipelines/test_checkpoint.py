@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.pipelines.release import newest_committed, parse_offsets, query_id
+from rowbus.spark.checkpoint import newest_committed, parse_offsets, query_id
 from tests.fixtures.every import every
 
 WRITTEN = Path(__file__).parent / "written"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import rowbus
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
 from rowbus.log.log import Log
@@ -242,11 +243,18 @@ def test_a_lake_follows_in_spark(
     assert differing() == []
     shop.connection.execute("delete from orders where id % 2 = 0")
     shop.connection.execute("update orders set customer = customer || '!', facts = null")
-    shop.connection.execute("insert into readings values (7), (7)")
+    with shop.connection.transaction():
+        shop.connection.execute("insert into readings values (7), (7)")
+        token = Log(shop.connection, "changes").position()
+    assert not rowbus.lake.is_complete(token, to=spark_folder / "lake")
     done = bring_up_to_date()
     assert (done.copied, done.events) == ({}, 32)
     assert differing() == []
+    assert rowbus.lake.is_complete(token, to=spark_folder / "lake")
     assert position(shop, "lake") == shop.one("select max(tick_id) from pgq.tick")
+    quiet = shop.one("select clock_timestamp()")
+    bring_up_to_date()
+    assert rowbus.lake.is_complete(quiet, to=spark_folder / "lake")
 
 
 @pytest.mark.slow

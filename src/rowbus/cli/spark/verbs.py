@@ -16,6 +16,7 @@ from rowbus.cli.options import Database, IntoLog, Json, Verbose
 from rowbus.cli.output import complain, say, show_json
 from rowbus.cli.spark import archives as spark_archive
 from rowbus.cli.spark import archives as spark_replay
+from rowbus.cli.spark import completeness as spark_completeness
 from rowbus.cli.spark import lake as spark_lake
 from rowbus.cli.spark import replicate as spark_replicate
 from rowbus.cli.spark import report as spark_report
@@ -92,6 +93,7 @@ def run(
 
 
 app = typer.Typer(
+    cls=spark_completeness.TwoWords,
     help="Archive, replicate, replay and report with Apache Spark.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -100,6 +102,7 @@ app.command()(spark_archive.archive)
 app.command()(spark_archive.compact)
 app.command()(spark_replicate.replicate)
 app.command()(spark_lake.lake)
+app.command("lake wait")(spark_completeness.wait)
 app.command()(spark_lake.compare)
 app.command()(spark_lake.vacuum)
 app.command()(spark_replay.replay)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.log.consumers.table import ConsumerTable, log_not_found
-from rowbus.spark.lake.tables.folder import STATE, LakeFolder
+from rowbus.spark.checkpoint import find_committed
+from rowbus.spark.lake.tables.folder import CHECKPOINT, STATE, LakeFolder
 from rowbus.spark.lake.tables.net_changes import WITH_ORIGINS
 from rowbus.spark.lake.tables.writer import (
     COMPACT_EVERY,
@@ -25,6 +26,7 @@ from rowbus.spark.lake.tables.writer import (
     TablesSettings,
     by_new_description,
     followed_tables,
+    note_end,
 )
 from rowbus.spark.log_source.snapshot_range import list_logs
 from rowbus.spark.pipelines.query_run import Most, check_listeners, options_of, run
@@ -101,7 +103,8 @@ def lake(  # noqa: PLR0913 - an argument for each option
     check_tables(settings, consumer)
     with Database(origin, application_name="rowbus spark lake").session() as session:
         session.run(ConsumerTable(log, consumer).register())
-    if ALL in resync and (aside := put_stranger_aside(folder / STATE / "checkpoint", consumer, origin)):
+    if ALL in resync and (aside := put_stranger_aside(folder / STATE / CHECKPOINT, consumer, origin)):
+        LakeFolder(folder).note_complete((), None)
         (tell or _say_nothing)(f"Put the checkpoint aside: {aside}")
     copied = copy_new_tables(settings, tell or _say_nothing, resync)
     name = f"lake {consumer}"
@@ -153,6 +156,7 @@ def _events(
             "startingOffsets": "committed",
             "maxOffsetsPerTrigger": most.events,
             "maxBytesPerTrigger": most.bytes,
+            "skipEmptyTicks": "false",  # so that an hour in which nothing changed is complete, too
         },
     )
     return reader.load()
@@ -169,7 +173,7 @@ def _merged(events: DataFrame, settings: TablesSettings) -> DataStreamWriter:
         history=settings.history,
         compactEvery=settings.compact_every,
         keepHours=settings.keep_hours,
-        checkpointLocation=str(Path(settings.path) / STATE / "checkpoint"),
+        checkpointLocation=str(Path(settings.path) / STATE / CHECKPOINT),
     )
 
 
@@ -182,7 +186,7 @@ def copy_new_tables(
     """
     copied: dict[str, int] = {}
 
-    def copy() -> None:
+    def copy() -> list[str]:
         tables = followed_tables(settings)
         again = named(tables, resync) - copied.keys()
         for name, table in tables.items():
@@ -190,8 +194,11 @@ def copy_new_tables(
             if rows is not None:
                 copied[name] = rows
                 tell(f"Copied {rows:,} rows of {name}")
+        return [*tables]
 
-    by_new_description(copy)
+    followed = by_new_description(copy)
+    committed = find_committed(LakeFolder(settings.path).state / CHECKPOINT)
+    note_end(settings, followed, committed.batch if committed else None)
     return copied
 
 

@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from rowbus.errors import ConfigurationError
+from rowbus.spark.checkpoint import is_elsewhere, local_folder
 from rowbus.spark.pipelines.compaction import DELTA_LOG, SINK_LOG
 from rowbus.spark.pipelines.query_run import check_listeners, options_of, run
-from rowbus.spark.pipelines.release import is_elsewhere, local_folder, release, releasing
+from rowbus.spark.pipelines.release import release, releasing
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -10,7 +10,6 @@ snapshot commit together in the target; an interrupted copy leaves nothing and i
 
 from __future__ import annotations
 
-import fnmatch
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from rowbus.database.statements import Query, Statement, control, load, no_rows,
 from rowbus.errors import ConfigurationError
 from rowbus.log.consumers.table import ConsumerTable, log_not_found
 from rowbus.spark.log_source.snapshot_range import list_logs
-from rowbus.spark.options import full_name
+from rowbus.spark.options import tables_named
 from rowbus.spark.schema import ensure
 
 if TYPE_CHECKING:
@@ -248,7 +247,7 @@ def named(tables: Collection[str], patterns: Sequence[str]) -> set[str]:
     """Return the tables that patterns such as `shop.*` name; raises ConfigurationError for one that names none."""
     found: set[str] = set()
     for pattern in patterns:
-        matching = fnmatch.filter(tables, pattern if pattern == ALL else full_name(pattern))
+        matching = tables_named(tables, pattern)
         if not matching:
             raise ConfigurationError(
                 f"No table of {', '.join(sorted(tables))} is named {pattern}.", option="resync"

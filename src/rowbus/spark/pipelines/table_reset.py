@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError
+from rowbus.spark.checkpoint import read_committed
 from rowbus.spark.log_source.offset import VERSION
-from rowbus.spark.pipelines.release import read_committed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
-from rowbus.spark.pipelines.release import read_committed
+from rowbus.spark.checkpoint import read_committed
 from rowbus.spark.queue_source.claims import ack
 
 if TYPE_CHECKING:

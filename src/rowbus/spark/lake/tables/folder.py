@@ -14,11 +14,13 @@ import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
 from rowbus.errors import ConfigurationError
+from rowbus.spark.lake.tables.completeness import Completeness, completeness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,9 +30,12 @@ if TYPE_CHECKING:
 
     from rowbus.spark.lake.table import AppTransaction
     from rowbus.spark.lake.tables.evolution import Reshaping
+    from rowbus.spark.log_source.offset import TickPosition
 
 STATE: Final = "_rowbus"
 TICK: Final = "tick.json"
+COMPLETE: Final = "complete.json"
+CHECKPOINT: Final = "checkpoint"
 FORMAT: Final = "format.json"
 OWNER: Final = "consumer.json"
 ASKED: Final = "asked"
@@ -55,6 +60,9 @@ class Copy(NamedTuple):
     key: Sequence[str] = ()
     earlier: tuple[dict[str, str | None], dict[str, str | None]] = ({}, {})
     """An `Evolution`: how rows in the log may look that were written before the table was altered."""
+
+    began: int = 0
+    """Microseconds since 1970, before the snapshot was taken: what was committed by then is in the copy."""
 
 
 class LakeFolder:
@@ -141,6 +149,26 @@ class LakeFolder:
         """Return the versions in which the tables are the database as it was at one tick."""
         found: dict[str, int] = _read(self.state / TICK, {"versions": {}})["versions"]
         return found
+
+    def note_complete(self, names: Iterable[str], end: TickPosition | None) -> None:
+        """Note how far the tables are: of each, a copy is committed, and all events before a tick, if one is given.
+
+        Tables that are not named are not followed any more: nothing is said of them.
+        """
+        found = {name: completeness(self.copies(name).values(), end) for name in names}
+        told = {
+            name: {"tick": known.tick, "time": known.time.isoformat(), "snapshot": known.snapshot}
+            for name, known in found.items()
+            if known is not None
+        }
+        _write(self.state / COMPLETE, told)
+
+    def complete(self) -> dict[str, Completeness]:
+        """Return how far each table is that is followed."""
+        return {
+            name: Completeness(known["tick"], datetime.fromisoformat(known["time"]), known["snapshot"])
+            for name, known in _read(self.state / COMPLETE, {}).items()
+        }
 
     def _record(self, name: str) -> Path:
         return self.state / COPIES / f"{quote(name, safe=' .')}.json"

@@ -139,6 +139,7 @@ class FollowedTable:
             source.form,
             source.key,
             (earlier.names, earlier.filled),
+            copy.began,
         )
         self._folder.note_copy(source.name, number, told, instead_of=self.number())
         return self._reshape(schema, change, number)
@@ -175,7 +176,8 @@ class FollowedTable:
 
         with reading_rows(self._dsn, source) as found:
             form = source.form if found.is_as_described else ""
-            copy = Copy(found.snapshot, source.shape, as_text, found.moment, form, source.key)
+            about = (found.snapshot, source.shape, as_text, found.moment, form, source.key)
+            copy = Copy(*about, began=found.began)
             self._folder.note_copy(source.name, number, copy, instead_of=held)
             with own_errors(rows(found.batches), Unfit, StorageError) as converted_rows:
                 self.stored.replace(schema, converted_rows, AppTransaction(COPY, number))

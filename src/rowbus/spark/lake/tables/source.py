@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from rowbus.database.postgresql.arrow import Access, arrow_session
 from rowbus.database.statements import Query, control, load
 from rowbus.errors import ConfigurationError
-from rowbus.spark.options import full_name
+from rowbus.spark.options import tables_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,11 +31,9 @@ _CHANGED_BY: Final = ("ev_type=", "ev_data=", "ev_extra1=", "ev_extra2=", "when=
 
 def chosen(captured: Sequence[SourceTable], patterns: Sequence[str], log: str) -> list[SourceTable]:
     """Return the tables that a pattern names; raises ConfigurationError for none, and for those that cannot follow."""
-    found = [
-        table
-        for table in captured
-        if any(fnmatchcase(table.name, full_name(pattern)) for pattern in patterns)
-    ]
+    names = [table.name for table in captured]
+    wanted = {name for pattern in patterns for name in tables_named(names, pattern)}
+    found = [table for table in captured if table.name in wanted]
     if not found:
         there = ", ".join(table.name for table in captured) or "no table"
         raise ConfigurationError(
@@ -63,7 +60,10 @@ class TableRows(NamedTuple):
 
     snapshot: str
     moment: int
-    """When the snapshot was taken, in microseconds since 1970."""
+    """When the snapshot had been taken, in microseconds since 1970."""
+
+    began: int
+    """When it was yet to be taken, likewise."""
 
     is_as_described: bool
     """Whether the snapshot shows the table in the form of its description."""
@@ -78,16 +78,15 @@ def reading_rows(dsn: str, table: SourceTable) -> Generator[TableRows]:
         b"set transaction isolation level repeatable read, read only", "Could not begin to copy"
     ).query
     with arrow_session(Access(dsn, application_name="rowbus spark lake"), isolate) as session:
-        snapshot, _, moment = session.value(_load("begin_table_copy", "Could not begin to copy")).partition(
-            " "
-        )
+        begun = session.value(_load("begin_table_copy", "Could not begin to copy"))
+        snapshot, moment, began = begun.split(" ")
         version, query = (
             control(text.encode(), f"Could not copy {table.name}").query
             for text in (table.versioning, table.reading)
         )
         described = session.value(version) == table.version
         with closing(cast("Generator[pa.RecordBatch]", session.batches(query))) as batches:
-            yield TableRows(snapshot, int(moment), described, batches)
+            yield TableRows(snapshot, int(moment), int(began), described, batches)
 
 
 def _load(operation: str, failing: str) -> Query:

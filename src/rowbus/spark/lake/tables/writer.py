@@ -16,7 +16,7 @@ the lake once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -29,9 +29,10 @@ from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, StorageError
 from rowbus.spark.captured.source_table import describe_source_tables
+from rowbus.spark.checkpoint import find_end, positions
 from rowbus.spark.lake.files import DataFile, Files, Layout, read, remove
 from rowbus.spark.lake.table import AppTransaction
-from rowbus.spark.lake.tables.folder import STATE, LakeFolder
+from rowbus.spark.lake.tables.folder import CHECKPOINT, STATE, LakeFolder
 from rowbus.spark.lake.tables.followed_table import FollowedTable
 from rowbus.spark.lake.tables.history.table import VersionedTable, with_history
 from rowbus.spark.lake.tables.net_changes import (
@@ -42,7 +43,17 @@ from rowbus.spark.lake.tables.net_changes import (
 )
 from rowbus.spark.lake.tables.source import chosen
 from rowbus.spark.lake.tables.upkeep import look_after
-from rowbus.spark.options import REQUIRED, Option, boolean, choice, integer, names, parse_options, text
+from rowbus.spark.options import (
+    REQUIRED,
+    Option,
+    boolean,
+    choice,
+    integer,
+    names,
+    parse_options,
+    tables_named,
+    text,
+)
 from rowbus.spark.sink.commit.task import current_stream_task
 from rowbus.spark.sink.targets.changes import COLUMNS, STAGED, changes_of
 
@@ -170,12 +181,14 @@ class TablesWriter(DataSourceStreamArrowWriter):
         """Apply the changes to each table that does not have the batch; then look after the tables, if that is due."""
         staged = [message for message in messages if isinstance(message, StagedFiles)]
         files = [file for message in staged for file in message.files]
-        if not files and not (staged and LakeFolder(self._settings.path).asked()):
-            return
-        batch = AppTransaction(staged[0].query, batchId)
-        changes = _by_table(read(self._settings.staged, files)) if files else {}
-        apply_batch(self._settings, changes, batch)
-        remove(self._settings.staged.path, [file.path for file in files])
+        if files or (staged and LakeFolder(self._settings.path).asked()):
+            batch = AppTransaction(staged[0].query, batchId)
+            changes = _by_table(read(self._settings.staged, files)) if files else {}
+            followed = apply_batch(self._settings, changes, batch)
+            remove(self._settings.staged.path, [file.path for file in files])
+        else:
+            followed = _still_followed(self._settings)
+        note_end(self._settings, followed, batchId)
         look_after(
             self._settings.path,
             batchId,
@@ -217,24 +230,47 @@ def settled_folder(settings: TablesSettings) -> LakeFolder:
 
 def apply_batch(
     settings: TablesSettings, changes: Mapping[str, Sequence[StagedChange]], batch: AppTransaction
-) -> None:
-    """Bring the tables to their shape, copy those asked for, apply a batch, and note which versions belong together."""
+) -> list[str]:
+    """Bring the tables to their shape, copy those asked for, apply a batch, and note which versions belong together.
+
+    Returns the tables.
+    """
     folder = LakeFolder(settings.path)
     asked = folder.asked()
     again = set(chain.from_iterable(asked.values()))
 
-    def apply() -> dict[str, int]:
+    def apply() -> tuple[list[str], dict[str, int]]:
         tables = followed_tables(settings)
         for name, table in tables.items():
             table.bring_to_shape(again=name in again)
             if name in changes:
                 table.apply(changes[name], batch)
-        return {name: version for table in tables.values() for name, version in table.versions().items()}
+        return [*tables], {
+            name: version for table in tables.values() for name, version in table.versions().items()
+        }
 
-    versions = by_new_description(apply)
+    followed, versions = by_new_description(apply)
     folder.note_tick(batch.number, versions)
     for file in asked:
         file.unlink(missing_ok=True)
+    return followed
+
+
+def note_end(settings: TablesSettings, followed: Iterable[str], batch: int | None) -> None:
+    """Note how far the tables are after a batch of this lake's checkpoint; without one, how far their copies are.
+
+    A batch's end is in the checkpoint before the batch runs, and the same when it runs again.
+    """
+    folder = LakeFolder(settings.path)
+    found = None if batch is None else find_end(folder.state / CHECKPOINT, batch)
+    end = positions(found).get(settings.log) if found else None
+    folder.note_complete(followed, end.at if end else None)
+
+
+def _still_followed(settings: TablesSettings) -> list[str]:
+    """Return the tables of which something is known, and that these settings name: others may be another job's."""
+    known = LakeFolder(settings.path).complete()
+    return sorted({name for pattern in settings.tables for name in tables_named(known, pattern)})
 
 
 def by_new_description(work: Callable[[], Done]) -> Done:

@@ -1,8 +1,12 @@
 -- Fix what a copy of a table sees, at the start of its transaction, and how values look as text: in UTC, ISO dates.
--- Locks nothing. Returns the snapshot and, after a space, its moment: microseconds since 1970, after it was taken.
+-- Locks nothing. Returns the snapshot, a time after it was taken, and one before: microseconds since 1970, with a space
+-- between.
 select
     concat_ws(
-        ' ', pg_current_snapshot(), (extract(epoch from clock_timestamp()) * 1000000)::bigint
+        ' ',
+        pg_current_snapshot(),
+        (extract(epoch from clock_timestamp()) * 1000000)::bigint,
+        (extract(epoch from transaction_timestamp()) * 1000000)::bigint
     ) as snapshot,
     concat(
         set_config('timezone', 'UTC', true),
