@@ -91,3 +91,46 @@ def test_an_endpoint_with_lanes_is_one_thing_that_opens(rowbus: CommandLine) -> 
     assert as_json["Sales#0"]["depth"] + as_json["Sales#1"]["depth"] == 4
     labels = r'queue="\"public\".\"Sales#1\"",kind="queue",endpoint="\"public\".\"Sales\"",lane="1"'
     assert f"rowbus_queue_depth{{{labels}}} {as_json['Sales#1']['depth']}" in measured
+
+
+def test_the_doctor_says_one_thing_of_an_endpoint_with_its_lanes(rowbus: CommandLine, ask: Ask) -> None:
+    write(rowbus, 3)
+    rowbus("schema", "install", "shop:sales")
+    rowbus("queue", "create", "A#1")
+    queues = [one for one in json.loads(rowbus("doctor", "--json").stdout) if "Sales" in one["subject"]]
+    own = [one for one in queues if "Delayed" not in one["subject"]]
+    assert [one["subject"] for one in own] == ['"public"."Sales" and 3 lanes']
+
+    headers = {"NServiceBus.TimeSent": "2026-01-01 00:00:00:000000 Z"}
+    for lane in ("Sales#0", "Sales#2"):
+        ask(
+            f"""insert into "{lane}" (id, headers, body) values (gen_random_uuid(), '{json.dumps(headers)}', '')"""
+        )
+    ask('alter table "Sales#1" alter column body type text using null')
+    found = [
+        (one["subject"], one["level"], one["text"]) for one in json.loads(rowbus("doctor", "--json").stdout)
+    ]
+    lanes = [one for one in found if "Sales" in one[0] and "Delayed" not in one[0]]
+
+    assert [one[:2] for one in lanes] == [
+        ('"public"."Sales#1"', "fail"),
+        ('"public"."Sales" and 2 lanes', "ok"),
+        ('"public"."Sales" and 2 lanes', "warn"),
+    ], lanes
+    assert lanes[2][2].startswith("2 wait, the oldest for")
+
+
+def test_a_purge_says_that_there_are_lanes_and_empties_them_when_told(rowbus: CommandLine, ask: Ask) -> None:
+    write(rowbus, 2)
+    rowbus("schema", "install", "shop:sales")
+    rowbus("queue", "create", "Sales#old")  # no lane, though it is called like one
+    rowbus("queue", "send", "Sales#old", "{}", "--type", "Shop.A")
+    for number in range(4):
+        rowbus("queue", "send", "Sales", "{}", "--type", "Shop.A", "--header", f"Rowbus.Key={number}")
+
+    alone = rowbus("queue", "purge", "Sales", "--yes").stdout
+    together = rowbus("queue", "purge", "Sales", "--lanes", "--yes").stdout
+
+    assert alone == 'Deleted 0 messages of "public"."Sales".\nIts 2 lanes keep theirs: add --lanes.\n'
+    assert together == 'Deleted 4 messages of "public"."Sales" and 2 lanes.\n'
+    assert ask('select count(*) from "Sales#old"') == [(1,)]

@@ -6,6 +6,7 @@ Invariant: gathers facts, and waits for no lock for long; `diagnosis.py` of each
 from __future__ import annotations
 
 from contextlib import suppress
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from rowbus.database.locks import find_holders_now
@@ -25,15 +26,17 @@ from rowbus.log.schema import table as log_schema
 from rowbus.log.ticker import ticks
 from rowbus.transport.delayed.diagnosis import MOST_LOOKED_AT, diagnose_delayed, diagnose_shifts, shifts_of
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.lanes.rule import with_lanes
 from rowbus.transport.queues.catalog.finding import find_queues, find_storages, find_tables, sort_out
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
 from rowbus.transport.queues.catalog.ownership import LOCKED
 from rowbus.transport.queues.diagnosis import (
     diagnose_ended_loops,
     diagnose_fault,
+    diagnose_lanes,
     diagnose_left_out,
     diagnose_outbox,
-    diagnose_queue,
+    named_with_lanes,
 )
 from rowbus.transport.queues.owners import find_faults
 from rowbus.transport.queues.traffic import Kind, diagnose_traffic, traffic_of
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.catalog.table import Catalog
     from rowbus.transport.queues.diagnosis import Finding
     from rowbus.transport.queues.shape import QueueShape
+    from rowbus.transport.queues.traffic import Traffic
     from rowbus.transport.recurring.table import ScheduleRow
 
     Estimates = Mapping[QueueAddress, int]
@@ -66,7 +70,8 @@ def examine(session: Session, catalog: Catalog, most: int) -> Iterator[Finding]:
     if (ended := catalog.ended_loops()) is not None:
         yield from diagnose_ended_loops(session.run(ended))
     queues = find_queues(session, catalog)
-    yield from map(diagnose_queue, queues)
+    for queue, *lanes in with_lanes(queues, attrgetter("address")):
+        yield from diagnose_lanes(queue, lanes)
     delayed = sort_out(session, catalog, session.run(catalog.find_delayed()))
     yield from (diagnose_left_out(str(address), reason) for address, reason in delayed.left_out.items())
     owned = [queue.address for queue in queues if not queue.left_out]
@@ -96,16 +101,21 @@ def _examine_traffic(
     """Judge what waits in the queues, and who takes it out."""
     read = [queue.address for queue in queues if queue.is_queue and queue.readable and not queue.left_out]
     receivers = count_receivers(session, catalog, read)
-    for address in read:
-        try:
-            state = look(session, address, catalog.queue_state(address, most))
-        except (NotLookedAtError, QueueNotFoundError):
-            continue  # somebody else changes it; the next examination sees what it has become
-        estimate = estimates.get(address, 0)
-        traffic = traffic_of(address, state, receivers.get(address), most=most, estimate=estimate)
-        yield from diagnose_traffic(str(address), traffic)
-        if traffic.kind is Kind.ERROR and traffic.depth:
-            yield from _examine_failures(session, address, traffic.depth, state.at)
+    for together in with_lanes(read, lambda address: address):
+        found: list[Traffic] = []
+        failures: list[Finding] = []
+        for address in together:
+            try:
+                state = look(session, address, catalog.queue_state(address, most))
+            except (NotLookedAtError, QueueNotFoundError):
+                continue  # somebody else changes it; the next examination sees what it has become
+            estimate = estimates.get(address, 0)
+            traffic = traffic_of(address, state, receivers.get(address), most=most, estimate=estimate)
+            found.append(traffic)
+            if traffic.kind is Kind.ERROR and traffic.depth:
+                failures += _examine_failures(session, address, traffic.depth, state.at)
+        yield from diagnose_traffic(named_with_lanes(together[0], len(together) - 1), *found)
+        yield from failures
 
 
 def _examine_failures(session: Session, address: QueueAddress, depth: int, at: datetime) -> Iterator[Finding]:

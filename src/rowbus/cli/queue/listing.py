@@ -15,7 +15,7 @@ from rowbus.transport.lanes import rule
 from rowbus.transport.queues.catalog.finding import find_queues
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
 from rowbus.transport.queues.catalog.ownership import not_looked_at
-from rowbus.transport.queues.diagnosis import SEQUENCE_WARNING, duration
+from rowbus.transport.queues.diagnosis import SEQUENCE_WARNING, duration, named_with_lanes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +111,7 @@ def as_row(queue: Entry) -> tuple[str, ...]:
     state, sequence = queue.state, queue.shape.sequence
     counts = (_unread(queue), "") if state is None else (bounded(state.depth), _in_hand(state))
     age = "" if queue.oldest is None else duration(queue.oldest)
-    name = str(queue.shape.address) + (f" and {queue.lanes} lanes" if queue.lanes else "")
+    name = named_with_lanes(queue.shape.address, queue.lanes)
     if sequence is None or sequence.position is None:
         return name, *counts, age, "", ""
     return name, *counts, age, str(sequence.position), f"{sequence.used:.0%}"

@@ -31,8 +31,10 @@ from rowbus.database.backends import inspecting
 from rowbus.errors import QueueNotFoundError
 from rowbus.errors.printable import printable
 from rowbus.messages.message import read_body, read_headers, short_type, time_sent
+from rowbus.transport.lanes.lane_table import LaneTable
 from rowbus.transport.queues.catalog.finding import find_queues
 from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.diagnosis import named_with_lanes
 from rowbus.transport.queues.installer import create_queue, create_schema
 from rowbus.transport.queues.table import queue_table
 
@@ -216,6 +218,7 @@ def purge(
     expired: Annotated[
         bool, typer.Option("--expired", help="Only messages whose time to be received is over.")
     ] = False,
+    lanes: Annotated[bool, typer.Option("--lanes", help="Those of the endpoint's lanes, too.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     schema: Schema = None,
     database: Database = None,
@@ -223,17 +226,31 @@ def purge(
 ) -> None:
     """Delete all messages of a queue, or the expired ones.
 
-    Waits for messages in flight; with --expired passes over them. Asks first; without a terminal, --yes must be given.
+    Waits for messages in flight; with --expired passes over them. A queue's lanes keep theirs without --lanes. Asks
+    first; without a terminal, --yes must be given.
     """
     names = addresses_in(database, schema)
     address = queue_addresses([name], names)[0]
     location = open_database(database)
     with location.session() as session:
+        others = _lanes_of(session, address)
+        queues = [address, *others] if lanes else [address]
         if not yes:
-            _confirm(session, catalog_of(names), address, location.name, expired=expired)
-        with noting(session, names, "purge", address, "the expired ones" if expired else "all") as note:
-            purged = (_purge_expired if expired else _purge_all)(session, address, note)
-    say(f"Deleted {purged} {'expired ' if expired else ''}{_messages(purged)} of {address}.")
+            _confirm(session, catalog_of(names), queues, location.name, expired=expired)
+        purged = 0
+        for queue in queues:
+            with noting(session, names, "purge", queue, "the expired ones" if expired else "all") as note:
+                purged += (_purge_expired if expired else _purge_all)(session, queue, note)
+    called = named_with_lanes(address, len(queues) - 1)
+    say(f"Deleted {purged} {'expired ' if expired else ''}{_messages(purged)} of {called}.")
+    if others and not lanes:
+        say(f"Its {len(others)} lanes keep theirs: add --lanes.")
+
+
+def _lanes_of(session: Session, address: QueueAddress) -> list[QueueAddress]:
+    """Return the lanes into which a queue's trigger puts messages: a name like that of one is not enough."""
+    rule = session.run(LaneTable(address).find_rule()) if address.backend == "postgresql" else None
+    return [] if rule is None else rule.lanes.addresses(address)
 
 
 # -------------------------------------------------------------------------------------------------------------- drop
@@ -276,12 +293,16 @@ def _list_queues(session: Session, catalog: Catalog, wanted: list[QueueAddress])
         say(f"{address}: {depth} {_messages(int(depth.rstrip('+')))}")
 
 
-def _confirm(session: Session, catalog: Catalog, address: QueueAddress, where: str, *, expired: bool) -> None:
+def _confirm(
+    session: Session, catalog: Catalog, queues: list[QueueAddress], where: str, *, expired: bool
+) -> None:
     if not sys.stdin.isatty():
         raise typer.BadParameter("there is no terminal to ask on; add --yes.", param_hint="--yes")
-    depth = listing.bounded(session.run(catalog.queue_state(address, listing.MOST)).depth)
+    depths = [session.run(catalog.queue_state(one, listing.MOST)).depth for one in queues]
+    depth = listing.bounded(min(sum(depths), listing.MOST))
     what = f"the expired ones of the {depth} messages" if expired else f"the {depth} messages"
-    typer.confirm(f"Delete {what} of {address} in {where}?", abort=True, err=True)
+    called = named_with_lanes(queues[0], len(queues) - 1)
+    typer.confirm(f"Delete {what} of {called} in {where}?", abort=True, err=True)
 
 
 def _purge_all(session: Session, address: QueueAddress, note: Note) -> int:

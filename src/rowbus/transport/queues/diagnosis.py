@@ -344,6 +344,27 @@ def diagnose_queue(queue: QueueShape) -> Finding:
     return Finding(level, subject, text, remedy)
 
 
+def diagnose_lanes(queue: QueueShape, lanes: Sequence[QueueShape]) -> Iterator[Finding]:
+    """Judge a queue with its lanes: those in good order are one finding, that of the fullest sequence."""
+    every = [(diagnose_queue(one), one) for one in (queue, *lanes)]
+    good = [(finding, one) for finding, one in every if finding.level is Level.OK]
+    yield from (finding for finding, _ in every if finding.level is not Level.OK)
+    if good:
+        fullest, _ = max(good, key=lambda each: _used(each[1]))
+        alone = f"{len(good)} lanes of {queue.address}"
+        is_good = good[0][1] is queue
+        yield fullest._replace(subject=named_with_lanes(queue.address, len(good) - 1) if is_good else alone)
+
+
+def named_with_lanes(queue: QueueAddress, lanes: int) -> str:
+    """Return what a queue is called together with so many lanes."""
+    return f"{queue} and {lanes} lanes" if lanes else str(queue)
+
+
+def _used(queue: QueueShape) -> float:
+    return 0.0 if queue.sequence is None or queue.sequence.position is None else queue.sequence.used
+
+
 def diagnose_outbox(endpoint: str, subject: str, waiting: int) -> Finding:
     """Judge an outbox of .NET's of an endpoint that Python serves, too."""
     if not waiting:

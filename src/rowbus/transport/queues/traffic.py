@@ -92,26 +92,28 @@ def traffic_of(
     return Traffic(kind_of(address, headers), depth, state.in_hand, waited, receivers, sender)
 
 
-def diagnose_traffic(subject: str, traffic: Traffic) -> Iterator[Finding]:
-    """Judge what waits; says nothing of a queue whose messages are taken out."""
-    if _is_left_alone(traffic):
-        since = "" if traffic.waited is None else f", the oldest for {duration(traffic.waited)}"
+def diagnose_traffic(subject: str, *queues: Traffic) -> Iterator[Finding]:
+    """Judge what waits in a queue, with its lanes if it has some; says nothing where messages are taken out."""
+    if alone := [one for one in queues if _is_left_alone(one)]:
+        waited = max((one.waited for one in alone if one.waited is not None), default=None)
+        since = "" if waited is None else f", the oldest for {duration(waited)}"
         advice = (
             "start its endpoint: `rowbus run MODULE:ENDPOINT`; one of NServiceBus's, or without notifications, is not "
             "seen, but would have taken them"
         )
-        yield Finding(Level.WARN, subject, f"{traffic.depth:,} wait{since}, and {NOBODY}", advice)
-    if traffic.waited is not None and traffic.waited < -CLOCK_OFF:
-        text = f"its oldest message was sent {duration(-traffic.waited)} from now, by the database's clock"
-        advice = (
-            f"set the clock of the machine that sent it, {traffic.sender or 'which it does not name'}, by NTP"
-        )
+        depth = sum(one.depth for one in alone)
+        yield Finding(Level.WARN, subject, f"{depth:,} wait{since}, and {NOBODY}", advice)
+    ages = [(one.waited, one.sender) for one in queues if one.waited is not None]
+    if ages and min(ages)[0] < -CLOCK_OFF:
+        waited, sender = min(ages)
+        text = f"its oldest message was sent {duration(-waited)} from now, by the database's clock"
+        advice = f"set the clock of the machine that sent it, {sender or 'which it does not name'}, by NTP"
         yield Finding(Level.WARN, subject, text, advice)
-    if traffic.kind is Kind.AUDIT and traffic.waited is not None and traffic.waited > GROWS_AFTER:
-        text = f"only grows: {traffic.depth:,} audited messages, the oldest is {duration(traffic.waited)} old"
-        yield Finding(
-            Level.WARN, subject, text, "read them into a log: `rowbus log from-queue`, or delete the old ones"
-        )
+    for one in queues:
+        if one.kind is Kind.AUDIT and one.waited is not None and one.waited > GROWS_AFTER:
+            text = f"only grows: {one.depth:,} audited messages, the oldest is {duration(one.waited)} old"
+            remedy = "read them into a log: `rowbus log from-queue`, or delete the old ones"
+            yield Finding(Level.WARN, subject, text, remedy)
 
 
 def _is_left_alone(traffic: Traffic) -> bool:
