@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.log.consumers.table import ConsumerTable, log_not_found
-from rowbus.spark.lake.tables.folder import STATE, LakeFolder
+from rowbus.spark.lake.storage import check_storage
+from rowbus.spark.lake.tables.folder import LakeFolder
 from rowbus.spark.lake.tables.net_changes import WITH_ORIGINS
 from rowbus.spark.lake.tables.writer import (
     COMPACT_EVERY,
@@ -27,16 +27,20 @@ from rowbus.spark.lake.tables.writer import (
     followed_tables,
 )
 from rowbus.spark.log_source.snapshot_range import list_logs
+from rowbus.spark.pipelines.lake_checkpoint import checkpoint_of
 from rowbus.spark.pipelines.query_run import Most, check_listeners, options_of, run
-from rowbus.spark.pipelines.release import put_stranger_aside, release, releasing
+from rowbus.spark.pipelines.release import release, releasing
 from rowbus.spark.pipelines.replica import ALL, named
 from rowbus.spark.pipelines.replication import COLUMNS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from rowbus.spark.lake.tables.folder import TableFormat
+    from rowbus.spark.pipelines.lake_checkpoint import LakeCheckpoint
     from rowbus.spark.pipelines.query_run import Stop, Watch
 
 CONSUMER: Final = "lake"
@@ -92,35 +96,38 @@ def lake(  # noqa: PLR0913 - an argument for each option
     LogNotFoundError, ConsumerBusyError, DataLossError, StorageError.
     """
     check_listeners(watch, tell)
-    origin, folder = resolve_dsn(dsn), Path(to).absolute()
+    origin, folder = resolve_dsn(dsn), LakeFolder(to)
     settings = TablesSettings(
-        *(str(folder), log, tuple(tables), origin, format, history),
+        *(folder.path, log, tuple(tables), origin, format, history),
         compact_every=compact_every,
         keep_hours=keep_hours,
     )
     check_tables(settings, consumer)
     with Database(origin, application_name="rowbus spark lake").session() as session:
         session.run(ConsumerTable(log, consumer).register())
-    if ALL in resync and (aside := put_stranger_aside(folder / STATE / "checkpoint", consumer, origin)):
-        (tell or _say_nothing)(f"Put the checkpoint aside: {aside}")
-    copied = copy_new_tables(settings, tell or _say_nothing, resync)
     name = f"lake {consumer}"
-    events = _events(spark, settings, consumer, read_dsn, Most(max_events_per_batch, max_bytes_per_batch))
-    writer = _merged(events, settings)
-    with releasing(spark, consumer, origin, query=name):
-        done = run(writer, follow=follow, name=name, watch=watch, stop=stop)
+    with checkpoint_of(folder) as checkpoint:
+        if ALL in resync and (aside := checkpoint.put_stranger_aside(consumer, origin)):
+            (tell or _say_nothing)(f"Put the checkpoint aside: {aside}")
+        copied = copy_new_tables(settings, tell or _say_nothing, resync)
+        events = _events(spark, settings, consumer, read_dsn, Most(max_events_per_batch, max_bytes_per_batch))
+        writer = _merged(events, settings, checkpoint)
+        with releasing(spark, consumer, origin, query=name):
+            done = run(writer, follow=follow, name=name, prepare=checkpoint.prepare, watch=watch, stop=stop)
     release(done.ends, consumer=consumer, dsn=origin)
     found = {source: table.path for source, table in followed_tables(settings).items()}
-    return LakeReport(found, copied, done.batches, done.events, LakeFolder(folder).versions())
+    return LakeReport(found, copied, done.batches, done.events, folder.versions())
 
 
 def check_tables(settings: TablesSettings, consumer: str) -> None:
     """Raise what speaks against following these tables, before anything is begun or registered."""
+    folder = LakeFolder(settings.path)
+    check_storage(folder.path)
     with Database(settings.dsn, application_name="rowbus spark lake").session() as session:
         if not session.run(list_logs([settings.log])):
             raise log_not_found(settings.log)
     followed_tables(settings)
-    LakeFolder(settings.path).belong(settings.log, consumer)
+    folder.belong(settings.log, consumer)
 
 
 def ask(settings: TablesSettings, consumer: str, resync: Sequence[str]) -> list[str]:
@@ -158,8 +165,9 @@ def _events(
     return reader.load()
 
 
-def _merged(events: DataFrame, settings: TablesSettings) -> DataStreamWriter:
+def _merged(events: DataFrame, settings: TablesSettings, checkpoint: LakeCheckpoint) -> DataStreamWriter:
     """Return what merges events into the tables."""
+    place = str(checkpoint.path)
     return events.writeStream.format("rowbus").options(
         deliver="tables",
         path=settings.path,
@@ -169,7 +177,8 @@ def _merged(events: DataFrame, settings: TablesSettings) -> DataStreamWriter:
         history=settings.history,
         compactEvery=settings.compact_every,
         keepHours=settings.keep_hours,
-        checkpointLocation=str(Path(settings.path) / STATE / "checkpoint"),
+        checkpointLocation=place,
+        **({"keptCheckpoint": place} if checkpoint.kept_elsewhere else {}),
     )
 
 

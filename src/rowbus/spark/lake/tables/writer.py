@@ -30,6 +30,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, StorageError
 from rowbus.spark.captured.source_table import describe_source_tables
 from rowbus.spark.lake.files import DataFile, Files, Layout, read, remove
+from rowbus.spark.lake.storage import address
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.folder import STATE, LakeFolder
 from rowbus.spark.lake.tables.followed_table import FollowedTable
@@ -40,6 +41,7 @@ from rowbus.spark.lake.tables.net_changes import (
     StagedChange,
     changes_with_origins,
 )
+from rowbus.spark.lake.tables.query_record import QUERY, QueryRecord, keep, read_checkpoint
 from rowbus.spark.lake.tables.source import chosen
 from rowbus.spark.lake.tables.upkeep import look_after
 from rowbus.spark.options import REQUIRED, Option, boolean, choice, integer, names, parse_options, text
@@ -74,6 +76,12 @@ TABLES_SINK: Final = (
         "how old files become that no version needs any more; they are deleted at every tenth compaction",
     ),
     Option("dsn", text, None, "the database of the tables; without, that of ROWBUS_DATABASE"),
+    Option(
+        "keptCheckpoint",
+        text,
+        None,
+        "for tables in an object store: the checkpoint's folder, of which what a next run needs is kept beside them",
+    ),
 )
 """The options of `deliver=tables`."""
 
@@ -116,11 +124,14 @@ class TablesSettings:
     keep_hours: int = KEEP_HOURS
     """How old files become that no version needs any more."""
 
+    kept_checkpoint: str | None = None
+    """The folder of the checkpoint of which what a next run needs is kept beside the tables."""
+
     @property
     def staged(self) -> Layout:
         """Where and how tasks stage changes."""
         schema = STAGED_WITH_ORIGINS if self.origins else STAGED
-        return Layout(str(Path(self.path) / STATE), schema, (), _TARGET_BYTES, ())
+        return Layout(f"{self.path}/{STATE}", schema, (), _TARGET_BYTES, ())
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> NoReturn:  # noqa: FBT001 - Spark's
@@ -140,8 +151,8 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
             + (f"; {', '.join(missing)} missing." if missing else ".")
         )
     origins = set(WITH_ORIGINS) <= set(schema.names)
-    place = (given["path"], given["log"], given["tables"], resolve_dsn(given["dsn"]))
-    upkeep = (given["compactEvery"], given["keepHours"])
+    place = (address(given["path"]), given["log"], given["tables"], resolve_dsn(given["dsn"]))
+    upkeep = (given["compactEvery"], given["keepHours"], given["keptCheckpoint"])
     return TablesWriter(TablesSettings(*place, given["tableFormat"], given["history"], origins, *upkeep))
 
 
@@ -170,11 +181,15 @@ class TablesWriter(DataSourceStreamArrowWriter):
         """Apply the changes to each table that does not have the batch; then look after the tables, if that is due."""
         staged = [message for message in messages if isinstance(message, StagedFiles)]
         files = [file for message in staged for file in message.files]
-        if not files and not (staged and LakeFolder(self._settings.path).asked()):
+        nothing = not files and not (staged and LakeFolder(self._settings.path).asked())
+        record = self._begin(batchId, done=nothing)
+        if nothing:
             return
         batch = AppTransaction(staged[0].query, batchId)
         changes = _by_table(read(self._settings.staged, files)) if files else {}
         apply_batch(self._settings, changes, batch)
+        if record:
+            LakeFolder(self._settings.path).state.write(QUERY, record._replace(done=True)._asdict())
         remove(self._settings.staged.path, [file.path for file in files])
         look_after(
             self._settings.path,
@@ -182,6 +197,14 @@ class TablesWriter(DataSourceStreamArrowWriter):
             every=self._settings.compact_every,
             keep_hours=self._settings.keep_hours,
         )
+
+    def _begin(self, batch: int, *, done: bool) -> QueryRecord | None:
+        """Keep where a batch ends, before a table has it; raises StorageError if another run went on meanwhile."""
+        if self._settings.kept_checkpoint is None:
+            return None
+        record = read_checkpoint(Path(self._settings.kept_checkpoint), batch)._replace(done=done)
+        keep(LakeFolder(self._settings.path).state, record)
+        return record
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - as above
         """Undo nothing: the batch comes again."""
@@ -234,7 +257,7 @@ def apply_batch(
     versions = by_new_description(apply)
     folder.note_tick(batch.number, versions)
     for file in asked:
-        file.unlink(missing_ok=True)
+        folder.state.remove(file)
 
 
 def by_new_description(work: Callable[[], Done]) -> Done:
