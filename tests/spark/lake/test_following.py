@@ -15,9 +15,10 @@ import pytest
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LogNotFoundError
 from rowbus.log.consumers.table import ConsumerTable
-from rowbus.spark.lake.tables.folder import Copy, stored_table
+from rowbus.spark.lake.tables.folder import stored_table
 from rowbus.spark.lake.tables.followed_table import FollowedTable
 from rowbus.spark.lake.tables.history.table import VersionedTable
+from rowbus.spark.lake.tables.table_copy import Copy
 from rowbus.spark.lake.tables.upkeep import vacuum_tables
 from rowbus.spark.lake.tables.writer import TablesSettings, followed_tables
 from rowbus.spark.pipelines import lake_tables
@@ -624,7 +625,7 @@ def test_a_folder_is_of_one_consumer_and_wrong_tables_leave_nothing_behind(lake:
             check_tables(settings, "lake")
     with pytest.raises(ConfigurationError, match="no lake"):
         vacuum_tables(lake.settings.path, older_than=timedelta(0), dry_run=True, tell=str)
-    assert not lake.folder.path.exists()
+    assert not Path(lake.folder.path).exists()
 
     check_tables(lake.settings, "lake")
     check_tables(lake.settings, "lake")

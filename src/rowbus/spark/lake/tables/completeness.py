@@ -15,7 +15,7 @@ from rowbus.spark.options import tables_named
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from rowbus.spark.lake.tables.folder import Copy
+    from rowbus.spark.lake.tables.table_copy import Copy
     from rowbus.spark.log_source.offset import TickPosition
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -30,9 +30,10 @@ from rowbus.spark.lake.tables.evolution import (
     is_ambiguous,
     same_key,
 )
-from rowbus.spark.lake.tables.folder import Copy, stored_table
+from rowbus.spark.lake.tables.folder import stored_table
 from rowbus.spark.lake.tables.net_changes import net_changes
 from rowbus.spark.lake.tables.source import reading_rows
+from rowbus.spark.lake.tables.table_copy import Copy
 from rowbus.spark.log_source.offset import TxidSnapshot
 
 if TYPE_CHECKING:

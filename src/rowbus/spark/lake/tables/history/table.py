@@ -50,10 +50,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from rowbus.spark.captured.source_table import SourceTable
-    from rowbus.spark.lake.tables.folder import Copy, LakeFolder
+    from rowbus.spark.lake.tables.folder import LakeFolder
     from rowbus.spark.lake.tables.followed_table import FollowedTable
     from rowbus.spark.lake.tables.history.timeline import Change, Key, Mark, ToldChange
     from rowbus.spark.lake.tables.net_changes import StagedChange
+    from rowbus.spark.lake.tables.table_copy import Copy
 
 SUFFIX: Final = "_history"
 _BEGIN: Final = datetime(1970, 1, 1, tzinfo=UTC)
