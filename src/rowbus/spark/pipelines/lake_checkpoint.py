@@ -26,21 +26,23 @@ class LakeCheckpoint:
     def __init__(self, lake: LakeFolder, path: Path, *, kept_elsewhere: bool) -> None:
         """Take the folder. No I/O."""
         self.path = path
-        self.kept_elsewhere = kept_elsewhere
+        self.kept = str(path) if kept_elsewhere else None
+        """The folder, if what a next run needs of it is kept elsewhere."""
+
         self._lake = lake
 
     def prepare(self) -> None:
         """Have the folder be as the lake's store has it; nothing for a lake in a folder."""
-        if not self.kept_elsewhere:
+        if self.kept is None:
             return
         shutil.rmtree(self.path, ignore_errors=True)
         if kept := kept_record(self._lake.state):
             write_checkpoint(kept, self.path)
 
     def put_stranger_aside(self, consumer: str, dsn: str) -> str | None:
-        """Put the checkpoint, prepared, aside if it is of another history than its log; return where it is."""
+        """Put the checkpoint aside if it is of another history than its log; return where it is."""
         aside = put_stranger_aside(self.path, consumer, dsn)
-        if aside and self.kept_elsewhere:
+        if aside and self.kept:
             return f"{self._lake.path}/{STATE}/{put_aside(self._lake.state)}"
         return str(aside) if aside else None
 

@@ -108,8 +108,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
         session.run(ConsumerTable(log, consumer).register())
     name = f"lake {consumer}"
     with checkpoint_of(folder) as checkpoint:
-        if checkpoint.kept_elsewhere:
-            settings = replace(settings, kept_checkpoint=str(checkpoint.path))
+        settings = replace(settings, kept_checkpoint=checkpoint.kept)
         checkpoint.prepare()
         if ALL in resync and (aside := checkpoint.put_stranger_aside(consumer, origin)):
             folder.note_complete((), None)

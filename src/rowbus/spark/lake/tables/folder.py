@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.storage import address, is_remote
 from rowbus.spark.lake.tables.completeness import Completeness, completeness
-from rowbus.spark.lake.tables.state import StateFiles
+from rowbus.spark.lake.tables.state import state_files
 from rowbus.spark.lake.tables.table_copy import Copy
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class LakeFolder:
     def __init__(self, path: str | Path) -> None:
         """Take the folder. No I/O."""
         self.path = address(path)
-        self.state = StateFiles(f"{self.path}/{STATE}")
+        self.state = state_files(f"{self.path}/{STATE}")
 
     def table(self, name: str) -> str:
         """Return the folder of a table."""
@@ -123,7 +123,7 @@ class LakeFolder:
 
     def keeps_history(self) -> bool:
         """Return whether there are tables of versions."""
-        logs = (StateFiles(self.table(name)) for name in self._noted(HISTORY))
+        logs = (state_files(self.table(name)) for name in self._noted(HISTORY))
         return any(log.has("_delta_log") for log in logs)
 
     def note_epoch(self, name: str, number: int, copy: Copy, *, after: int) -> None:

@@ -13,7 +13,7 @@ import json
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rowbus.spark.lake.storage import file_system, is_remote
 
@@ -21,11 +21,71 @@ if TYPE_CHECKING:
     from pyarrow import fs
 
 
-class StateFiles:
-    """The files in a folder, by their names within it."""
+class StateFiles(Protocol):
+    """JSON files in a folder, by their names within it."""
+
+    def read(self, name: str, otherwise: Any = None) -> Any:  # noqa: ANN401 - what JSON can say
+        """Read a file; where there is none, return something else."""
+        ...
+
+    def write(self, name: str, value: Any) -> None:  # noqa: ANN401 - what JSON can say
+        """Replace a file as a whole."""
+        ...
+
+    def names(self, folder: str) -> set[str]:
+        """Return the names of the files in a folder, without the ending; empty where there is no folder."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        ...
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a file or a folder; with the empty name, the folder of the files itself."""
+        ...
+
+
+def state_files(path: str) -> StateFiles:
+    """Return the files of a folder. No I/O."""
+    return _Objects(path) if is_remote(path) else _LocalFiles(Path(path))
+
+
+class _LocalFiles:
+    """Files of this machine; they are read without PyArrow, which web applications need not have."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self, name: str, otherwise: Any = None) -> Any:  # noqa: ANN401 - what JSON can say
+        try:
+            return json.loads((self._path / name).read_text())
+        except FileNotFoundError:
+            return otherwise
+
+    def write(self, name: str, value: Any) -> None:  # noqa: ANN401 - what JSON can say
+        path = self._path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_suffix(".new")
+        with new.open("w") as file:
+            json.dump(value, file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+
+    def names(self, folder: str) -> set[str]:
+        return {file.stem for file in (self._path / folder).glob("*.json")}
+
+    def remove(self, name: str) -> None:
+        (self._path / name).unlink(missing_ok=True)
+
+    def has(self, name: str) -> bool:
+        return (self._path / name).exists()
+
+
+class _Objects:
+    """Objects of a store."""
 
     def __init__(self, path: str) -> None:
-        """Take the folder. No I/O."""
         self._path = path
 
     @cached_property
@@ -33,7 +93,6 @@ class StateFiles:
         return file_system(self._path)
 
     def read(self, name: str, otherwise: Any = None) -> Any:  # noqa: ANN401 - what JSON can say
-        """Read a file; where there is none, return something else."""
         system, root = self._place
         try:
             with system.open_input_stream(f"{root}/{name}") as file:
@@ -42,17 +101,11 @@ class StateFiles:
             return otherwise
 
     def write(self, name: str, value: Any) -> None:  # noqa: ANN401 - what JSON can say
-        """Replace a file as a whole."""
         system, root = self._place
-        text = json.dumps(value).encode()
-        if not is_remote(self._path):
-            _replace(Path(root, name), text)
-            return
         with system.open_output_stream(f"{root}/{name}") as file:
-            file.write(text)
+            file.write(json.dumps(value).encode())
 
     def names(self, folder: str) -> set[str]:
-        """Return the names of the files in a folder, without the ending; empty where there is no folder."""
         from pyarrow import fs  # noqa: PLC0415 - slow to import
 
         system, root = self._place
@@ -60,7 +113,6 @@ class StateFiles:
         return {file.base_name.removesuffix(".json") for file in found if file.base_name.endswith(".json")}
 
     def remove(self, name: str) -> None:
-        """Delete a file, if it is there."""
         system, root = self._place
         try:
             system.delete_file(f"{root}/{name}")
@@ -68,17 +120,5 @@ class StateFiles:
             return
 
     def has(self, name: str) -> bool:
-        """Return whether there is a file or a folder; with the empty name, the folder of the files itself."""
         system, root = self._place
         return bool(system.get_file_info(f"{root}/{name}".rstrip("/")).type.name != "NotFound")
-
-
-def _replace(path: Path, text: bytes) -> None:
-    """Replace a file of this machine as a whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    with new.open("wb") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)

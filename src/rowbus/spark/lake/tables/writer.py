@@ -140,7 +140,7 @@ class TablesSettings:
 
     @property
     def checkpoint(self) -> Path:
-        """The folder of the checkpoint of the query that keeps the tables."""
+        """The folder of the checkpoint of the query that keeps the lake."""
         return Path(self.kept_checkpoint or f"{self.path}/{STATE}/{CHECKPOINT}")
 
     @property
@@ -197,12 +197,17 @@ class TablesWriter(DataSourceStreamArrowWriter):
         """Apply the changes to each table that does not have the batch; then look after the tables, if that is due."""
         staged = [message for message in messages if isinstance(message, StagedFiles)]
         files = [file for message in staged for file in message.files]
+        record = self._begin(batchId)
         if files or (staged and LakeFolder(self._settings.path).asked()):
-            followed = self._apply(staged[0].query, files, batchId)
+            batch = AppTransaction(staged[0].query, batchId)
+            changes = _by_table(read(self._settings.staged, files)) if files else {}
+            followed = apply_batch(self._settings, changes, batch)
+            remove(self._settings.staged.path, [file.path for file in files])
         else:
-            self._begin(batchId, done=True)
             followed = _still_followed(self._settings)
         note_end(self._settings, followed, batchId)
+        if record:
+            LakeFolder(self._settings.path).state.write(QUERY, record._replace(done=True)._asdict())
         look_after(
             self._settings.path,
             batchId,
@@ -210,21 +215,11 @@ class TablesWriter(DataSourceStreamArrowWriter):
             keep_hours=self._settings.keep_hours,
         )
 
-    def _apply(self, query: str, files: Sequence[DataFile], batch: int) -> list[str]:
-        """Apply a batch's changes; return the tables that are followed."""
-        record = self._begin(batch, done=False)
-        changes = _by_table(read(self._settings.staged, files)) if files else {}
-        followed = apply_batch(self._settings, changes, AppTransaction(query, batch))
-        if record:
-            LakeFolder(self._settings.path).state.write(QUERY, record._replace(done=True)._asdict())
-        remove(self._settings.staged.path, [file.path for file in files])
-        return followed
-
-    def _begin(self, batch: int, *, done: bool) -> QueryRecord | None:
+    def _begin(self, batch: int) -> QueryRecord | None:
         """Keep where a batch ends, before a table has it; raises StorageError if another run went on meanwhile."""
         if self._settings.kept_checkpoint is None:
             return None
-        record = read_checkpoint(Path(self._settings.kept_checkpoint), batch)._replace(done=done)
+        record = read_checkpoint(Path(self._settings.kept_checkpoint), batch)
         keep(LakeFolder(self._settings.path).state, record)
         return record
 
