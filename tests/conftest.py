@@ -23,6 +23,7 @@ pytest_plugins = [
     "tests.fixtures.log",
     "tests.fixtures.pairs",
     "tests.fixtures.pooler",
+    "tests.fixtures.s3",
     "tests.fixtures.spark",
 ]
 

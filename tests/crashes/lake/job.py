@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from rowbus.spark.lake.tables.folder import TICK, LakeFolder
 from tests.chaos.processes import Program, rowbus
 from tests.chaos.server import Server
 from tests.crashes.lake.tables import LOG
@@ -30,7 +31,7 @@ AT_WORK = 0.7
 class Job:
     """The command, and what kills it."""
 
-    def __init__(self, folder: Path, lake: Path, server: Server, dsn: str, form: str, seed: int) -> None:
+    def __init__(self, folder: Path, lake: str, server: Server, dsn: str, form: str, seed: int) -> None:
         self.server = server
         self.kills: dict[str, int] = {}
         self.starts = 1
@@ -43,7 +44,7 @@ class Job:
             "NO_COLOR": "1",
         }
         self._folder = folder
-        given = ("--to", str(lake), "--cores", "2", "--compact-every", "2", "-v", *_format(form))
+        given = ("--to", lake, "--cores", "2", "--compact-every", "2", "-v", *_format(form))
         self.once = rowbus("spark", "lake", LOG, *given)
         self._orphans: set[int] = set()
         self._program = self._start("job", [*self.once, "--follow", "--max-events", "500"])
@@ -116,9 +117,7 @@ class Job:
         return self._program.text()
 
     def _noted(self) -> object:
-        with suppress(FileNotFoundError):
-            return self._program.pid, (self._lake / "_rowbus" / "tick.json").stat().st_mtime_ns
-        return self._program.pid
+        return self._program.pid, LakeFolder(self._lake).state.read(TICK)
 
     def _keep(self) -> None:
         while not self._stopping.wait(0.05):

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-Reader = Callable[[Path], "pa.Table"]
+Reader = Callable[[str], "pa.Table"]
 COLUMNS = """
     select array_agg(attname::text order by attnum) from pg_attribute
     where attrelid = %s::regclass and attnum > 0 and not attisdropped and attgenerated <> 'v'
@@ -36,10 +35,10 @@ SHOWN = 3
 def with_polars(form: str) -> Reader:
     """Give a reader that is neither ours nor Spark's."""
 
-    def read(path: Path) -> pa.Table:
+    def read(path: str) -> pa.Table:
         import polars as pl  # noqa: PLC0415 - takes a moment, and one run needs it
 
-        frame = pl.scan_delta(str(path)) if form == "delta" else pl.scan_iceberg(_iceberg(path))
+        frame = pl.scan_delta(path) if form == "delta" else pl.scan_iceberg(_iceberg(path))
         return frame.collect().to_arrow()
 
     return read
@@ -48,7 +47,7 @@ def with_polars(form: str) -> Reader:
 def with_spark(form: str, spark: SparkSession) -> Reader:
     """Give a reader that has Spark read the files of a table's newest version."""
 
-    def read(path: Path) -> pa.Table:
+    def read(path: str) -> pa.Table:
         files, schema = _delta_files(path) if form == "delta" else _iceberg_files(path)
         spark.conf.set("spark.sql.session.timeZone", "UTC")
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
@@ -70,21 +69,22 @@ def _columns(schema: pa.Schema) -> StructType:
     return columns
 
 
-def _delta_files(path: Path) -> tuple[list[str], pa.Schema]:
+def _delta_files(path: str) -> tuple[list[str], pa.Schema]:
     from deltalake import DeltaTable  # noqa: PLC0415 - as above
 
     table = DeltaTable(path)
     return table.file_uris(), pa.schema(table.schema())  # type: ignore[arg-type]  # Arrow's interface
 
 
-def _iceberg(path: Path) -> Any:  # noqa: ANN401 - a table of pyiceberg's
+def _iceberg(path: str) -> Any:  # noqa: ANN401 - a table of pyiceberg's
     from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - as above
 
-    catalog = SqlCatalog("rowbus", uri=f"sqlite:///{path.parent}/catalog.db")
-    return catalog.load_table(tuple(path.name.split(".", 1)))
+    folder, _, name = path.rpartition("/")
+    catalog = SqlCatalog("rowbus", uri=f"sqlite:///{folder}/catalog.db")
+    return catalog.load_table(tuple(name.split(".", 1)))
 
 
-def _iceberg_files(path: Path) -> tuple[list[str], pa.Schema]:
+def _iceberg_files(path: str) -> tuple[list[str], pa.Schema]:
     table = _iceberg(path)
     return [task.file.file_path for task in table.scan().plan_files()], table.schema().as_arrow()
 

@@ -38,6 +38,8 @@ class Plan:
     writers: int = 4
     format: str = "delta"
     seed: int = 1
+    place: str | None = None
+    """An address for the lake, which the environment says how to reach; None: a folder."""
 
 
 class Scene:
@@ -46,7 +48,7 @@ class Scene:
     def __init__(self, folder: Path, server: Server, plan: Plan) -> None:
         self.plan = plan
         self.dsn = server.dsn("postgres")
-        self.lake = folder / "lake"
+        self.lake = plan.place or str(folder / "lake")
         self._folder = folder
         self._tables = make_tables(random.Random(f"{plan.seed}/tables"), plan.tables)
         self._fill()
@@ -105,7 +107,7 @@ class Scene:
         return found
 
     def _read(
-        self, connection: psycopg.Connection[Any], name: str, path: Path, readers: dict[str, Reader]
+        self, connection: psycopg.Connection[Any], name: str, path: str, readers: dict[str, Reader]
     ) -> list[str]:
         wrong: list[str] = []
         for reader, read in readers.items():
@@ -113,11 +115,11 @@ class Scene:
             wrong += [f"read by {reader}, {differs}"] if differs else []
         return wrong
 
-    def _folders(self) -> dict[str, Path]:
-        return {table.name: self.lake / f"public.{table.name}" for table in self._tables}
+    def _folders(self) -> dict[str, str]:
+        return {table.name: f"{self.lake}/public.{table.name}" for table in self._tables}
 
     def _compared(self) -> list[str]:
-        command = rowbus("spark", "compare", LOG, "--to", str(self.lake))
+        command = rowbus("spark", "compare", LOG, "--to", self.lake)
         done = subprocess.run(
             command, check=False, capture_output=True, text=True, cwd=ROOT, env=self.job.environment
         )

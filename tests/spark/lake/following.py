@@ -38,7 +38,7 @@ class Following:
         self,
         dsn: str,
         connection: psycopg.Connection,
-        folder: Path,
+        folder: Path | str,
         kind: TableFormat = "delta",
         *,
         history: bool = False,

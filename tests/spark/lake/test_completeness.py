@@ -19,7 +19,7 @@ from rowbus.cli import app
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.tables.completeness import Completeness, completeness, is_shown
-from rowbus.spark.lake.tables.folder import CHECKPOINT, Copy, LakeFolder
+from rowbus.spark.lake.tables.folder import Copy, LakeFolder
 from rowbus.spark.log_source.offset import LogOffset, TickPosition, offsets_to_json
 from rowbus.spark.log_source.snapshot_range import find_tick
 from tests.spark.lake.following import Following
@@ -102,7 +102,7 @@ def apply(lake: Following, *, quiet: bool = False) -> int:
     with Database(lake.dsn).session() as session:
         at = session.run(find_tick("changes", end))
     assert at is not None
-    file = lake.folder.state / CHECKPOINT / "offsets" / str(lake.batches)
+    file = lake.settings.checkpoint / "offsets" / str(lake.batches)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(f"v1\n{{}}\n{json.dumps(offsets_to_json({'changes': LogOffset(at)}))}")
     if quiet:
@@ -185,7 +185,7 @@ def test_a_run_begins_with_what_its_checkpoint_says(lake: Following) -> None:
     lake.copy()
     told = write(lake.connection, 1)
     apply(lake)
-    commits = lake.folder.state / CHECKPOINT / "commits"
+    commits = lake.settings.checkpoint / "commits"
     commits.mkdir()
     (commits / "0").write_text("v1\n{}")
     lake.copy()

@@ -80,7 +80,7 @@ def test_iceberg_tables_have_no_versions(
     with pytest.raises(ConfigurationError, match="beside Delta tables only"):
         lake.copy()
 
-    assert lake.folder.path.exists() == settled
+    assert Path(lake.folder.path).exists() == settled
 
 
 def test_vacuum_deletes_old_files_of_versions_and_keeps_those_of_the_last_tick(lake: Following) -> None:

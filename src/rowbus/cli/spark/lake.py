@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from datetime import timedelta
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,7 +35,12 @@ if TYPE_CHECKING:
     from rowbus.spark.pipelines.lake_tables import LakeReport
 
 Folder = Annotated[
-    Path, typer.Option("--to", metavar="PATH", help="The lake's folder, with a table for each table.")
+    str,
+    typer.Option(
+        "--to",
+        metavar="PATH",
+        help="The lake's folder, or its address as s3://bucket/lake; a table for each table.",
+    ),
 ]
 
 
@@ -116,7 +120,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     captured later is copied; one that is altered follows in place, where that is sure.
     """
     asked: dict[str, Any] = {
-        "to": to.absolute(),
+        "to": to,
         "format": table_format.value if table_format else None,
         "dsn": open_log_database(database).conninfo,
         "tables": tables or ["*"],
@@ -133,7 +137,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     from rowbus.spark.lake.tables.writer import TablesSettings
     from rowbus.spark.pipelines import lake_tables
 
-    place, format_name = (str(to.absolute()), log, (*asked["tables"],), asked["dsn"]), asked["format"]
+    place, format_name = (to, log, (*asked["tables"],), asked["dsn"]), asked["format"]
     settings = TablesSettings(*place, format_name, history)
     lake_tables.check_tables(settings, consumer)  # Spark takes its time
     if resync and (again := lake_tables.ask(settings, consumer, resync)):
@@ -162,7 +166,7 @@ def compare(
 
     dsn = open_log_database(database).conninfo
     with display("Comparing") as shown:
-        found = compare_tables(str(to.absolute()), log, tuple(tables or ("*",)), dsn, shown.tell)
+        found = compare_tables(to, log, tuple(tables or ("*",)), dsn, shown.tell)
     if as_json:
         show_json([table._asdict() | {"equal": table.equal} for table in found])
     for table in () if as_json else found:
@@ -189,9 +193,7 @@ def vacuum(
     from rowbus.spark.lake.tables.upkeep import vacuum_tables
 
     with display("Looking") as shown:
-        found = vacuum_tables(
-            str(to.absolute()), older_than=timedelta(hours=older_than), dry_run=dry_run, tell=shown.tell
-        )
+        found = vacuum_tables(to, older_than=timedelta(hours=older_than), dry_run=dry_run, tell=shown.tell)
     if as_json:
         show_json([table._asdict() for table in found])
     for table in () if as_json else found:

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
+
+from rowbus.spark.lake.storage import file_system, is_remote
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from pyarrow import fs
 
 FOLDER: Final = "data"
 LONGEST: Final = 64  # characters of a text that statistics may hold
@@ -85,7 +88,8 @@ class Files:
 
     def _begin(self, partition: Partition) -> OpenFile:
         name = f"{FOLDER}/{self._label}-{secrets.token_hex(8)}.parquet"
-        self._system.create_dir(f"{self._root}/{FOLDER}", recursive=True)
+        if not is_remote(self._layout.path):
+            self._system.create_dir(f"{self._root}/{FOLDER}", recursive=True)
         return OpenFile(self._system, self._root, name, partition, self._layout.in_files)
 
     def _finish(self, key: tuple[object, ...]) -> None:
@@ -131,14 +135,6 @@ def split(batch: pa.RecordBatch, by: tuple[str, ...]) -> Iterator[tuple[Partitio
     numbered = keys.append_column("row", pa.array(range(batch.num_rows), pa.int64()))
     for group in numbered.group_by(list(by)).aggregate([("row", "list")]).to_pylist():
         yield {name: group[name] for name in by}, batch.take(pa.array(cast("list[int]", group["row_list"])))
-
-
-def file_system(path: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system of a table's folder, and the folder's name in it."""
-    found: tuple[fs.FileSystem, str] = (
-        fs.FileSystem.from_uri(path) if "://" in path else (fs.LocalFileSystem(), path)
-    )
-    return found
 
 
 def read(layout: Layout, files: Iterable[DataFile]) -> pa.Table:

@@ -24,7 +24,6 @@ from pyiceberg.table import ALWAYS_TRUE
 from sqlalchemy.exc import DBAPIError
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.lake.files import file_system
 from rowbus.spark.lake.iceberg_files import PROPERTIES, Change
 from rowbus.spark.lake.merge import newest
 from rowbus.spark.lake.table import AppTransaction, refuse_other_columns, retried
@@ -123,10 +122,9 @@ class IcebergLake:
 
 def catalog_of(folder: str, uri: str | None = None) -> SqlCatalog:
     """Return the catalogue of a folder's tables, to be closed: SQLite in the folder, or another database."""
-    system, root = file_system(folder)
     if uri is None:
-        system.create_dir(root, recursive=True)
-    return SqlCatalog("rowbus", uri=uri or f"sqlite:///{root}/catalog.db", warehouse=folder)
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    return SqlCatalog("rowbus", uri=uri or f"sqlite:///{folder}/catalog.db", warehouse=folder)
 
 
 @contextmanager

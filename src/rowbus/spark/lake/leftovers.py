@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 from pyarrow import fs
 
-from rowbus.spark.lake.files import FOLDER, Layout, file_system, remove
+from rowbus.spark.lake.files import FOLDER, Layout, remove
+from rowbus.spark.lake.storage import file_system
 from rowbus.spark.lake.writer import LakeSettings
 
 DAY = timedelta(days=1)

@@ -11,7 +11,6 @@ Invariant: a batch of a query is in the table once or not at all.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +25,7 @@ from pyspark.sql.datasource import (
 from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.files import DataFile, Files, Layout, read, remove
 from rowbus.spark.lake.options import LAKE_SINK
+from rowbus.spark.lake.storage import address
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.merge_rule import merge_rule
 from rowbus.spark.options import parse_options
@@ -192,7 +192,7 @@ def read_options(options: Mapping[str, str], schema: StructType, *, overwrite: b
     arrow = _arrow(schema, given["deliver"])
     _refuse_unfit_partitions(arrow, given["partitionBy"])
     layout = Layout(
-        path=_absolute(given["path"]),
+        path=address(given["path"]),
         schema=arrow,
         partition_by=given["partitionBy"],
         target_bytes=given["targetFileBytes"],
@@ -227,12 +227,6 @@ def _rule(given: Mapping[str, Any], schema: pa.Schema, *, overwrite: bool) -> Me
             f"The column {rule.delete!r} says which rows delete; it is not in the table.", option="deleteWhen"
         )
     return rule
-
-
-def _absolute(path: str) -> str:
-    """Return an absolute path, the same for driver and executors."""
-    plain = path.removeprefix("file://")
-    return plain.rstrip("/") if "://" in plain else os.path.abspath(plain)  # noqa: PTH100 - as text, also of URIs
 
 
 def _arrow(schema: StructType, deliver: str) -> pa.Schema:

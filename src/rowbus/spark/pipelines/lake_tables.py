@@ -10,15 +10,15 @@ Invariant: after each micro-batch the tables, in the versions that are noted, ar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.log.consumers.table import ConsumerTable, log_not_found
 from rowbus.spark.checkpoint import find_committed
-from rowbus.spark.lake.tables.folder import CHECKPOINT, STATE, LakeFolder
+from rowbus.spark.lake.storage import check_storage
+from rowbus.spark.lake.tables.folder import LakeFolder
 from rowbus.spark.lake.tables.net_changes import WITH_ORIGINS
 from rowbus.spark.lake.tables.writer import (
     COMPACT_EVERY,
@@ -29,12 +29,15 @@ from rowbus.spark.lake.tables.writer import (
     note_end,
 )
 from rowbus.spark.log_source.snapshot_range import list_logs
+from rowbus.spark.pipelines.lake_checkpoint import checkpoint_of
 from rowbus.spark.pipelines.query_run import Most, check_listeners, options_of, run
-from rowbus.spark.pipelines.release import put_stranger_aside, release, releasing
+from rowbus.spark.pipelines.release import release, releasing
 from rowbus.spark.pipelines.replica import ALL, named
 from rowbus.spark.pipelines.replication import COLUMNS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -94,36 +97,41 @@ def lake(  # noqa: PLR0913 - an argument for each option
     LogNotFoundError, ConsumerBusyError, DataLossError, StorageError.
     """
     check_listeners(watch, tell)
-    origin, folder = resolve_dsn(dsn), Path(to).absolute()
+    origin, folder = resolve_dsn(dsn), LakeFolder(to)
     settings = TablesSettings(
-        *(str(folder), log, tuple(tables), origin, format, history),
+        *(folder.path, log, tuple(tables), origin, format, history),
         compact_every=compact_every,
         keep_hours=keep_hours,
     )
     check_tables(settings, consumer)
     with Database(origin, application_name="rowbus spark lake").session() as session:
         session.run(ConsumerTable(log, consumer).register())
-    if ALL in resync and (aside := put_stranger_aside(folder / STATE / CHECKPOINT, consumer, origin)):
-        LakeFolder(folder).note_complete((), None)
-        (tell or _say_nothing)(f"Put the checkpoint aside: {aside}")
-    copied = copy_new_tables(settings, tell or _say_nothing, resync)
     name = f"lake {consumer}"
-    events = _events(spark, settings, consumer, read_dsn, Most(max_events_per_batch, max_bytes_per_batch))
-    writer = _merged(events, settings)
-    with releasing(spark, consumer, origin, query=name):
-        done = run(writer, follow=follow, name=name, watch=watch, stop=stop)
+    with checkpoint_of(folder) as checkpoint:
+        settings = replace(settings, kept_checkpoint=checkpoint.kept)
+        checkpoint.prepare()
+        if ALL in resync and (aside := checkpoint.put_stranger_aside(consumer, origin)):
+            folder.note_complete((), None)
+            (tell or _say_nothing)(f"Put the checkpoint aside: {aside}")
+        copied = copy_new_tables(settings, tell or _say_nothing, resync)
+        events = _events(spark, settings, consumer, read_dsn, Most(max_events_per_batch, max_bytes_per_batch))
+        writer = _merged(events, settings)
+        with releasing(spark, consumer, origin, query=name):
+            done = run(writer, follow=follow, name=name, prepare=checkpoint.prepare, watch=watch, stop=stop)
     release(done.ends, consumer=consumer, dsn=origin)
     found = {source: table.path for source, table in followed_tables(settings).items()}
-    return LakeReport(found, copied, done.batches, done.events, LakeFolder(folder).versions())
+    return LakeReport(found, copied, done.batches, done.events, folder.versions())
 
 
 def check_tables(settings: TablesSettings, consumer: str) -> None:
     """Raise what speaks against following these tables, before anything is begun or registered."""
+    folder = LakeFolder(settings.path)
+    check_storage(folder.path)
     with Database(settings.dsn, application_name="rowbus spark lake").session() as session:
         if not session.run(list_logs([settings.log])):
             raise log_not_found(settings.log)
     followed_tables(settings)
-    LakeFolder(settings.path).belong(settings.log, consumer)
+    folder.belong(settings.log, consumer)
 
 
 def ask(settings: TablesSettings, consumer: str, resync: Sequence[str]) -> list[str]:
@@ -173,7 +181,8 @@ def _merged(events: DataFrame, settings: TablesSettings) -> DataStreamWriter:
         history=settings.history,
         compactEvery=settings.compact_every,
         keepHours=settings.keep_hours,
-        checkpointLocation=str(Path(settings.path) / STATE / CHECKPOINT),
+        checkpointLocation=str(settings.checkpoint),
+        **({"keptCheckpoint": settings.kept_checkpoint} if settings.kept_checkpoint else {}),
     )
 
 
@@ -197,7 +206,7 @@ def copy_new_tables(
         return [*tables]
 
     followed = by_new_description(copy)
-    committed = find_committed(LakeFolder(settings.path).state / CHECKPOINT)
+    committed = find_committed(settings.checkpoint)
     note_end(settings, followed, committed.batch if committed else None)
     return copied
 

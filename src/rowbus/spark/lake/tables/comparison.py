@@ -19,6 +19,7 @@ import pyarrow as pa
 from rowbus.database.postgresql.database import Database
 from rowbus.spark.captured.source_table import SourceTable, describe_source_tables
 from rowbus.spark.captured.types import Unfit
+from rowbus.spark.lake.storage import check_storage
 from rowbus.spark.lake.tables.folder import LakeFolder
 from rowbus.spark.lake.tables.followed_table import FollowedTable
 from rowbus.spark.lake.tables.history.table import HistoryTable
@@ -66,9 +67,10 @@ def compare_tables(
     path: str, log: str, patterns: Sequence[str], dsn: str, tell: Callable[[str], object]
 ) -> list[ComparedTable]:
     """Compare the tables that are captured into a log with those of a lake. Raises ConfigurationError, StorageError."""
+    folder, found = LakeFolder(path), list[ComparedTable]()
+    check_storage(folder.path)
     with Database(dsn, application_name="rowbus spark compare").session() as session:
         tables = chosen(session.run(describe_source_tables(log)), patterns, log)
-    folder, found = LakeFolder(path), list[ComparedTable]()
     for table in tables:
         tell(f"Comparing {table.name}")
         followed = FollowedTable(folder, dsn, table)

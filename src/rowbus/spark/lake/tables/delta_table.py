@@ -18,8 +18,8 @@ from pyarrow.fs import SubTreeFileSystem
 
 from rowbus.spark.captured.types import Unfit
 from rowbus.spark.lake.delta import commit_properties, merge_changes
-from rowbus.spark.lake.files import file_system
 from rowbus.spark.lake.policy import SMALL, to_merge
+from rowbus.spark.lake.storage import file_system
 from rowbus.spark.lake.table import own_errors
 
 if TYPE_CHECKING:

@@ -3,28 +3,27 @@
 A table's record names its copies by number; the table itself says which of them it holds. So a record is written
 before the copy, and counts once the copy is committed.
 
-Invariants: a record is replaced as a whole, so a killed process leaves the old one or the new one; each change of a
-table is one commit, and records its batch's number.
+Invariant: each change of a table is one commit, and records its batch's number.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
 from rowbus.errors import ConfigurationError
+from rowbus.spark.lake.storage import address, is_remote
 from rowbus.spark.lake.tables.completeness import Completeness, completeness
+from rowbus.spark.lake.tables.state import state_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import timedelta
+    from pathlib import Path
 
     import pyarrow as pa
 
@@ -70,35 +69,41 @@ class LakeFolder:
 
     def __init__(self, path: str | Path) -> None:
         """Take the folder. No I/O."""
-        self.path = Path(path)
-        self.state = self.path / STATE
+        self.path = address(path)
+        self.state = state_files(f"{self.path}/{STATE}")
 
     def table(self, name: str) -> str:
         """Return the folder of a table."""
-        return str(self.path / _ODD.sub(_escaped, name))
+        return f"{self.path}/{_ODD.sub(_escaped, name)}"
 
     def format(self) -> TableFormat:
         """Return the format of the tables; Delta where nothing is said."""
-        found: TableFormat = _read(self.state / FORMAT, {"format": "delta"})["format"]
+        found: TableFormat = self.state.read(FORMAT, {"format": "delta"})["format"]
         return found
 
     def settle(self, kind: TableFormat | None) -> None:
         """Settle on a format before the first table is made; raises ConfigurationError when tables have another one."""
+        if kind == "iceberg" and is_remote(self.path):
+            raise ConfigurationError(
+                f"The catalogue of Iceberg tables is a file, which {self.path} cannot hold: leave out the format for "
+                "Delta tables, or give a folder.",
+                option="tableFormat",
+            )
         if kind is None or kind == self.format():
             return
-        if (self.state / COPIES).exists():
+        if self.state.has(COPIES):
             raise ConfigurationError(
                 f"The tables in {self.path} are {self.format()} tables, not {kind}. Give another folder, or leave out "
                 "the format.",
                 option="tableFormat",
             )
-        _write(self.state / FORMAT, {"format": kind})
+        self.state.write(FORMAT, {"format": kind})
 
     def belong(self, log: str, consumer: str) -> None:
         """Note whose the folder is, once; raises ConfigurationError for another log or consumer."""
         ours = {"log": log, "consumer": consumer}
-        if (theirs := _read(self.state / OWNER)) is None:
-            _write(self.state / OWNER, ours)
+        if (theirs := self.state.read(OWNER)) is None:
+            self.state.write(OWNER, ours)
         elif theirs != ours:
             raise ConfigurationError(
                 f"The tables in {self.path} follow log {theirs['log']} as consumer {theirs['consumer']}, not log {log} "
@@ -112,42 +117,46 @@ class LakeFolder:
 
     def copies(self, name: str) -> dict[int, Copy]:
         """Return the copies of a table that were begun, by their numbers."""
-        return {int(number): Copy(*copy) for number, copy in _read(self._record(name), {}).items()}
+        return {
+            int(number): Copy(*copy) for number, copy in self.state.read(_record(COPIES, name), {}).items()
+        }
 
     def note_copy(self, name: str, number: int, copy: Copy, *, instead_of: int) -> None:
         """Note a copy before it is made; that which it replaces, and others that were begun since, are kept."""
         kept = {held: it for held, it in self.copies(name).items() if held >= instead_of} | {number: copy}
-        _write(self._record(name), kept)
+        self.state.write(_record(COPIES, name), kept)
 
     def ask(self, names: Iterable[str]) -> None:
         """Ask the job that keeps the lake to copy tables anew."""
-        _write(self.state / ASKED / f"{secrets.token_hex(8)}.json", sorted(names))
+        self.state.write(_record(ASKED, secrets.token_hex(8)), sorted(names))
 
-    def asked(self) -> dict[Path, list[str]]:
+    def asked(self) -> dict[str, list[str]]:
         """Return the tables that are to be copied anew, by the files that ask for them."""
-        return {file: _read(file, []) for file in (self.state / ASKED).glob("*.json")}
+        files = (_record(ASKED, name) for name in self.state.names(ASKED))
+        return {file: self.state.read(file, []) for file in files}
 
     def epochs(self, name: str) -> dict[int, tuple[str, int]]:
         """Return the snapshots and moments of the copies that a table of versions followed, by their numbers."""
-        found = _read(self._epochs(name), {})
+        found = self.state.read(_record(HISTORY, name), {})
         return {int(number): (snapshot, moment) for number, (snapshot, moment) in found.items()}
 
     def keeps_history(self) -> bool:
         """Return whether there are tables of versions."""
-        return any((Path(self.table(name)) / "_delta_log").is_dir() for name in self._noted(HISTORY))
+        logs = (state_files(self.table(name)) for name in self._noted(HISTORY))
+        return any(log.has("_delta_log") for log in logs)
 
     def note_epoch(self, name: str, number: int, copy: Copy, *, after: int) -> None:
         """Note a copy before a table of versions follows it; those that it did not follow are forgotten."""
         kept = {known: it for known, it in self.epochs(name).items() if known <= after}
-        _write(self._epochs(name), kept | {number: (copy.snapshot, copy.moment)})
+        self.state.write(_record(HISTORY, name), kept | {number: (copy.snapshot, copy.moment)})
 
     def note_tick(self, batch: int, versions: Mapping[str, int]) -> None:
         """Note the tables' versions at the end of a batch: together they are the database as it was at a tick."""
-        _write(self.state / TICK, {"batch": batch, "versions": dict(versions)})
+        self.state.write(TICK, {"batch": batch, "versions": dict(versions)})
 
     def versions(self) -> dict[str, int]:
         """Return the versions in which the tables are the database as it was at one tick."""
-        found: dict[str, int] = _read(self.state / TICK, {"versions": {}})["versions"]
+        found: dict[str, int] = self.state.read(TICK, {"versions": {}})["versions"]
         return found
 
     def note_complete(self, names: Iterable[str], end: TickPosition | None) -> None:
@@ -161,47 +170,27 @@ class LakeFolder:
             for name, known in found.items()
             if known is not None
         }
-        _write(self.state / COMPLETE, told)
+        self.state.write(COMPLETE, told)
 
     def complete(self) -> dict[str, Completeness]:
         """Return how far each table is that is followed."""
         return {
             name: Completeness(known["tick"], datetime.fromisoformat(known["time"]), known["snapshot"])
-            for name, known in _read(self.state / COMPLETE, {}).items()
+            for name, known in self.state.read(COMPLETE, {}).items()
         }
 
-    def _record(self, name: str) -> Path:
-        return self.state / COPIES / f"{quote(name, safe=' .')}.json"
-
-    def _epochs(self, name: str) -> Path:
-        return self.state / HISTORY / f"{quote(name, safe=' .')}.json"
-
     def _noted(self, what: str) -> set[str]:
-        return {unquote(record.stem) for record in (self.state / what).glob("*.json")}
+        return {unquote(name) for name in self.state.names(what)}
+
+
+def _record(what: str, name: str) -> str:
+    """Return the file of a record."""
+    return f"{what}/{quote(name, safe=' .')}.json"
 
 
 def _escaped(found: re.Match[str]) -> str:
     """Return a character as hexadecimal bytes; after a tilde, because delta-rs decodes those after a per cent sign."""
     return "".join(f"~{byte:02X}" for byte in found[0].encode())
-
-
-def _read(path: Path, otherwise: Any = None) -> Any:  # noqa: ANN401 - what JSON can say
-    """Read a file; where there is none, return something else."""
-    try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
-        return otherwise
-
-
-def _write(path: Path, value: Any) -> None:  # noqa: ANN401 - what JSON can say
-    """Replace a file as a whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    with new.open("w") as file:
-        json.dump(value, file)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
 
 
 TableFormat = Literal["delta", "iceberg"]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.files import remove
 from rowbus.spark.lake.policy import compacts, deletes
+from rowbus.spark.lake.storage import check_storage
 from rowbus.spark.lake.tables.folder import STATE, LakeFolder, stored_table
 
 
@@ -34,7 +35,8 @@ def vacuum_tables(
     Raises ConfigurationError for a folder without a lake.
     """
     folder, found = LakeFolder(path), list[VacuumedTable]()
-    if not folder.state.is_dir():
+    check_storage(folder.path)
+    if not folder.state.has(""):
         raise ConfigurationError(f"{path} is no lake's folder: it has no folder {STATE}.")
     kind, noted = folder.format(), folder.versions()
     for name in folder.names():

@@ -31,6 +31,7 @@ from rowbus.errors import ConfigurationError, StorageError
 from rowbus.spark.captured.source_table import describe_source_tables
 from rowbus.spark.checkpoint import find_end, positions
 from rowbus.spark.lake.files import DataFile, Files, Layout, read, remove
+from rowbus.spark.lake.storage import address
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.folder import CHECKPOINT, STATE, LakeFolder
 from rowbus.spark.lake.tables.followed_table import FollowedTable
@@ -41,6 +42,7 @@ from rowbus.spark.lake.tables.net_changes import (
     StagedChange,
     changes_with_origins,
 )
+from rowbus.spark.lake.tables.query_record import QUERY, QueryRecord, keep, read_checkpoint
 from rowbus.spark.lake.tables.source import chosen
 from rowbus.spark.lake.tables.upkeep import look_after
 from rowbus.spark.options import (
@@ -85,6 +87,12 @@ TABLES_SINK: Final = (
         "how old files become that no version needs any more; they are deleted at every tenth compaction",
     ),
     Option("dsn", text, None, "the database of the tables; without, that of ROWBUS_DATABASE"),
+    Option(
+        "keptCheckpoint",
+        text,
+        None,
+        "for tables in an object store: the checkpoint's folder, of which what a next run needs is kept beside them",
+    ),
 )
 """The options of `deliver=tables`."""
 
@@ -127,11 +135,19 @@ class TablesSettings:
     keep_hours: int = KEEP_HOURS
     """How old files become that no version needs any more."""
 
+    kept_checkpoint: str | None = None
+    """The folder of the checkpoint of which what a next run needs is kept beside the tables."""
+
+    @property
+    def checkpoint(self) -> Path:
+        """The folder of the checkpoint of the query that keeps the lake."""
+        return Path(self.kept_checkpoint or f"{self.path}/{STATE}/{CHECKPOINT}")
+
     @property
     def staged(self) -> Layout:
         """Where and how tasks stage changes."""
         schema = STAGED_WITH_ORIGINS if self.origins else STAGED
-        return Layout(str(Path(self.path) / STATE), schema, (), _TARGET_BYTES, ())
+        return Layout(f"{self.path}/{STATE}", schema, (), _TARGET_BYTES, ())
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> NoReturn:  # noqa: FBT001 - Spark's
@@ -151,8 +167,8 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
             + (f"; {', '.join(missing)} missing." if missing else ".")
         )
     origins = set(WITH_ORIGINS) <= set(schema.names)
-    place = (given["path"], given["log"], given["tables"], resolve_dsn(given["dsn"]))
-    upkeep = (given["compactEvery"], given["keepHours"])
+    place = (address(given["path"]), given["log"], given["tables"], resolve_dsn(given["dsn"]))
+    upkeep = (given["compactEvery"], given["keepHours"], given["keptCheckpoint"])
     return TablesWriter(TablesSettings(*place, given["tableFormat"], given["history"], origins, *upkeep))
 
 
@@ -181,6 +197,7 @@ class TablesWriter(DataSourceStreamArrowWriter):
         """Apply the changes to each table that does not have the batch; then look after the tables, if that is due."""
         staged = [message for message in messages if isinstance(message, StagedFiles)]
         files = [file for message in staged for file in message.files]
+        record = self._begin(batchId)
         if files or (staged and LakeFolder(self._settings.path).asked()):
             batch = AppTransaction(staged[0].query, batchId)
             changes = _by_table(read(self._settings.staged, files)) if files else {}
@@ -189,12 +206,22 @@ class TablesWriter(DataSourceStreamArrowWriter):
         else:
             followed = _still_followed(self._settings)
         note_end(self._settings, followed, batchId)
+        if record:
+            LakeFolder(self._settings.path).state.write(QUERY, record._replace(done=True)._asdict())
         look_after(
             self._settings.path,
             batchId,
             every=self._settings.compact_every,
             keep_hours=self._settings.keep_hours,
         )
+
+    def _begin(self, batch: int) -> QueryRecord | None:
+        """Keep where a batch ends, before a table has it; raises StorageError if another run went on meanwhile."""
+        if self._settings.kept_checkpoint is None:
+            return None
+        record = read_checkpoint(Path(self._settings.kept_checkpoint), batch)
+        keep(LakeFolder(self._settings.path).state, record)
+        return record
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - as above
         """Undo nothing: the batch comes again."""
@@ -252,7 +279,7 @@ def apply_batch(
     followed, versions = by_new_description(apply)
     folder.note_tick(batch.number, versions)
     for file in asked:
-        file.unlink(missing_ok=True)
+        folder.state.remove(file)
     return followed
 
 
@@ -262,7 +289,7 @@ def note_end(settings: TablesSettings, followed: Iterable[str], batch: int | Non
     A batch's end is in the checkpoint before the batch runs, and the same when it runs again.
     """
     folder = LakeFolder(settings.path)
-    found = None if batch is None else find_end(folder.state / CHECKPOINT, batch)
+    found = None if batch is None else find_end(settings.checkpoint, batch)
     end = positions(found).get(settings.log) if found else None
     folder.note_complete(followed, end.at if end else None)
 

@@ -1,0 +1,98 @@
+"""Where a lake lies: a folder of this machine, or an object store, by its address.
+
+PyArrow reaches S3 with the same settings from the environment as delta-rs.
+
+Invariant: an address has no credentials, so it may be in logs and in state.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from rowbus.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+_STORES: Final = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or a role of the machine",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "abfss": "AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_CLIENT_SECRET",
+}
+"""Object stores by their schemes, and what says who asks."""
+
+
+def is_remote(path: str) -> bool:
+    """Return whether a lake's address is of an object store."""
+    return urlsplit(path).scheme in _STORES
+
+
+def address(place: str | Path) -> str:
+    """Return a place's address, the same for driver and executors: an absolute path, or a URL of an object store.
+
+    Raises ConfigurationError for URLs of other schemes, and such with credentials.
+    """
+    given = str(place).removeprefix("file://")
+    if "://" not in given:
+        return os.path.abspath(given)  # noqa: PTH100 - as text, as URLs are
+    url = urlsplit(given)
+    if url.scheme not in _STORES:
+        raise ConfigurationError(
+            f"A lake cannot be at an address that begins with {url.scheme}:// - give a path, or an address that begins "
+            f"with {', '.join(f'{scheme}://' for scheme in _STORES)}.",
+            option="path",
+        )
+    if url.password or url.query or (url.username and url.scheme != "abfss"):
+        raise ConfigurationError(
+            f"An address of a lake at {url.scheme}:// has no credentials and no parameters: leave them out, and set "
+            f"{_STORES[url.scheme]}.",
+            option="path",
+        )
+    return given.rstrip("/")
+
+
+def file_system(path: str) -> tuple[fs.FileSystem, str]:
+    """Return the file system of a folder, and the folder's name in it."""
+    from pyarrow import fs  # noqa: PLC0415 - slow to import, and addresses are looked at without it
+
+    if not is_remote(path):
+        return fs.LocalFileSystem(), path
+    if path.startswith("s3://"):
+        return _s3(path), path.removeprefix("s3://")
+    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
+    return found
+
+
+def check_storage(path: str) -> None:
+    """Raise ConfigurationError for an object store that cannot be reached, or has no such bucket."""
+    if not is_remote(path):
+        return
+    scheme, bucket = urlsplit(path).scheme, urlsplit(path).netloc
+    try:
+        system, root = file_system(path)
+        found = system.get_file_info(root.partition("/")[0]).type.name != "NotFound"
+    except OSError as error:
+        raise ConfigurationError(
+            f"The storage of {path} refuses, or cannot be reached. Look at {_STORES[scheme]}; for your own server, "
+            f"at AWS_ENDPOINT_URL. It says: {str(error).splitlines()[0]}",
+            option="path",
+        ) from error
+    if not found:
+        raise ConfigurationError(
+            f"There is no bucket {bucket} in the storage of {path}: create it, or give another address.",
+            option="path",
+        )
+
+
+def _s3(path: str) -> fs.S3FileSystem:
+    """Return S3 with the region and the server that delta-rs takes from the environment; credentials likewise."""
+    from pyarrow import fs  # noqa: PLC0415 - as above
+
+    server = os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT")
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if region is None and server is None:
+        region = fs.resolve_s3_region(urlsplit(path).netloc)
+    return fs.S3FileSystem(region=region, endpoint_override=server)

@@ -1,0 +1,223 @@
+"""A lake in an object store, a real S3 server: the same steps as in a folder, and a query that goes on anywhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
+
+from rowbus.errors import ConfigurationError, StorageError
+from rowbus.spark.lake.delta import commit_properties
+from rowbus.spark.lake.storage import address, check_storage
+from rowbus.spark.lake.table import AppTransaction
+from rowbus.spark.lake.tables.comparison import compare_tables
+from rowbus.spark.lake.tables.folder import LakeFolder
+from rowbus.spark.lake.tables.query_record import kept_record, read_checkpoint
+from rowbus.spark.lake.tables.upkeep import compact_tables, vacuum_tables
+from rowbus.spark.pipelines.lake_checkpoint import LakeCheckpoint, checkpoint_of
+from tests.fixtures.s3 import ask
+from tests.spark.lake.following import Following
+
+pytestmark = [
+    pytest.mark.one_version,
+    pytest.mark.filterwarnings("ignore"),  # of the libraries, about themselves
+]
+ORDERS = "public.orders"
+
+
+@pytest.fixture
+def lake(s3: str, log_database: str, pgq: psycopg.Connection) -> Following:
+    made = Following(log_database, pgq, f"{s3}/a/lake", "delta")
+    made.make("orders", "id int primary key, customer text, total numeric(12, 2)")
+    made.run("insert into orders values (1, 'a', 1), (2, 'b', 2)")
+    return made
+
+
+def differing(lake: Following) -> list[str]:
+    found = compare_tables(lake.folder.path, "changes", ("*",), lake.dsn, lambda _line: None)
+    return [f"{table.name}: {table.says}" for table in found if not table.equal]
+
+
+def test_tables_are_copied_followed_altered_and_kept_with_their_versions(lake: Following) -> None:
+    lake.make('"Odd% näme"', "a int, b text")
+    lake.settings = lake.settings_with_history()
+    assert lake.copy() == {ORDERS: 2, "public.Odd% näme": 0}
+    lake.run("update orders set total = 3 where id = 1", "delete from orders where id = 2")
+    lake.run("""insert into "Odd% näme" values (1, 'x')""", "insert into orders values (3, 'c', 3)")
+    lake.apply()
+    lake.run("alter table orders add column note text", "insert into orders values (4, 'd', 4, 'new')")
+    lake.apply()
+    assert differing(lake) == []
+    assert lake.rows(ORDERS, "id", "note") == [(1, None), (3, None), (4, "new")]
+    assert lake.folder.versions()[ORDERS] == lake.version(ORDERS)
+    assert lake.folder.names() == [
+        "public.Odd% näme",
+        "public.Odd% näme_history",
+        ORDERS,
+        f"{ORDERS}_history",
+    ]
+
+
+def test_upkeep_merges_small_files_and_deletes_what_no_version_needs(lake: Following) -> None:
+    lake.copy()
+    for number in range(3, 12):
+        lake.run(f"insert into orders values ({number}, 'x', {number})")
+        lake.apply()
+    assert compact_tables(lake.folder.path)[ORDERS] >= 8
+    lake.folder.note_tick(lake.batches, {ORDERS: lake.version(ORDERS)})
+    (table,) = vacuum_tables(lake.folder.path, older_than=timedelta(), dry_run=False, tell=lambda _line: None)
+    assert len(table.files) >= 8
+    assert differing(lake) == []
+
+
+def test_a_commit_of_a_version_that_another_wrote_is_refused(lake: Following) -> None:
+    lake.copy()
+    late, batch = lake.delta(ORDERS), AppTransaction("another", 1)
+    write_deltalake(lake.folder.table(ORDERS), lake.read(ORDERS), mode="append")
+    with pytest.raises(CommitFailedError):
+        late.delete(commit_properties=commit_properties(batch))
+    assert DeltaTable(lake.folder.table(ORDERS)).transaction_version("another") is None
+
+
+# ------------------------------------------------------------------------------------------------------- a query
+
+
+def spark_begins(path: Path, batch: int, query: str = "q") -> None:
+    """Write what Spark has written when it begins a batch."""
+    for folder in ("offsets", "commits"):
+        (path / folder).mkdir(parents=True, exist_ok=True)
+    (path / "metadata").write_text(query)
+    for number in range(batch + 1):
+        (path / "offsets" / str(number)).write_text(f"v1\n{{}}\nthe end of {number}")
+    for number in range(batch):
+        (path / "commits" / str(number)).touch()
+
+
+def files(path: Path) -> list[str]:
+    return sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
+
+
+def keeping(lake: Following, path: Path) -> Following:
+    lake.settings = replace(lake.settings, kept_checkpoint=str(path))
+    return lake
+
+
+def test_a_run_on_another_machine_goes_on_with_the_batch_that_was_begun(
+    lake: Following, tmp_path: Path
+) -> None:
+    keeping(lake, tmp_path / "here").copy()
+    for batch in range(3):
+        spark_begins(tmp_path / "here", batch)
+        lake.run(f"insert into orders values ({3 + batch}, 'x', 1)")
+        lake.apply()
+    there = LakeCheckpoint(lake.folder, tmp_path / "there", kept_elsewhere=True)
+    there.prepare()
+    assert files(there.path) == ["commits/1", "commits/2", "metadata", "offsets/1", "offsets/2"]
+    spark_begins(tmp_path / "here", 3)
+    staged = lake.stage()
+    lake.run("alter table orders drop column total")  # a copy of a table that was dropped fails
+    lake.run("drop table orders")
+    with pytest.raises(ConfigurationError):
+        lake.commit(staged, 3)
+    there.prepare()
+    assert files(there.path) == ["commits/2", "metadata", "offsets/2", "offsets/3"]
+    assert (there.path / "offsets" / "3").read_text().endswith("the end of 3")
+
+
+def test_a_batch_without_changes_is_kept_as_done(lake: Following, tmp_path: Path) -> None:
+    keeping(lake, tmp_path / "here").copy()
+    spark_begins(tmp_path / "here", 0)
+    lake.commit([], 0)
+    kept = kept_record(lake.folder.state)
+    assert kept is not None
+    assert (kept.batch, kept.done) == (0, True)
+
+
+@pytest.mark.parametrize("batch, query", [(1, "q"), (2, "another")])
+def test_a_run_that_began_at_an_older_batch_changes_no_table(
+    lake: Following, tmp_path: Path, batch: int, query: str
+) -> None:
+    keeping(lake, tmp_path / "here").copy()
+    spark_begins(tmp_path / "here", 2)
+    lake.batches = 2
+    lake.apply()
+    spark_begins(tmp_path / "there", batch, query)
+    lake.run("insert into orders values (9, 'x', 1)")
+    version = lake.version(ORDERS)
+    with pytest.raises(StorageError, match="another run went on meanwhile"):
+        keeping(lake, tmp_path / "there").commit(lake.stage(), batch)
+    assert lake.version(ORDERS) == version
+
+
+def test_another_end_of_the_same_batch_is_refused(tmp_path: Path) -> None:
+    spark_begins(tmp_path, 1)
+    kept = read_checkpoint(tmp_path, 1)
+    (tmp_path / "offsets" / "1").write_text("another end")
+    assert kept.follows(kept)
+    assert not read_checkpoint(tmp_path, 1).follows(kept)
+    spark_begins(tmp_path, 4)
+    assert not read_checkpoint(tmp_path, 4).follows(kept)
+
+
+def test_a_lake_in_a_folder_has_its_checkpoint_there(tmp_path: Path) -> None:
+    with checkpoint_of(LakeFolder(tmp_path / "lake")) as checkpoint:
+        assert checkpoint.path == tmp_path / "lake" / "_rowbus" / "checkpoint"
+        assert checkpoint.kept is None
+
+
+# ------------------------------------------------------------------------------------------------------- addresses
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ("ftp://host/lake", "begins with ftp://.*s3://, gs://, abfss://"),
+        ("s3://key:word@bucket/lake", "no credentials"),
+        ("s3://bucket/lake?access_key=word", "no credentials"),
+    ],
+)
+def test_an_address_of_no_lake_is_refused_without_its_secrets(given: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said) as raised:
+        address(given)
+    assert "word" not in str(raised.value)
+
+
+def test_iceberg_tables_in_an_object_store_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="cannot hold"):
+        LakeFolder("s3://bucket/lake").settle("iceberg")
+
+
+def test_a_bucket_that_is_missing_is_said(s3: str) -> None:
+    check_storage(f"{s3}/lake")
+    with pytest.raises(ConfigurationError, match="There is no bucket nowhere"):
+        check_storage("s3://nowhere/lake")
+
+
+def test_credentials_that_are_missing_are_said_and_none_is_told(
+    s3: str, s3_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(s3_server, "moto-api/reset-auth", "POST", b"0")
+    try:
+        with pytest.raises(ConfigurationError, match=r"refuses.*AWS_ACCESS_KEY_ID") as raised:
+            check_storage(f"{s3}/lake")
+    finally:
+        ask(s3_server, "moto-api/reset-auth", "POST", b"1000000")
+    assert "a secret of tests" not in str(raised.value)
+
+
+def test_state_has_no_secrets(lake: Following, tmp_path: Path, s3_server: str) -> None:
+    keeping(lake, tmp_path / "here").copy()
+    spark_begins(tmp_path / "here", 0)
+    lake.run("insert into orders values (9, 'x', 1)")
+    lake.apply()
+    bucket = lake.folder.path.split("/")[2]
+    listed = ask(s3_server, f"{bucket}?list-type=2&prefix=a/lake/_rowbus/", "GET").decode()
+    state = [key for key in re.findall(r"<Key>(.*?)</Key>", listed) if key.endswith(".json")]
+    assert len(state) >= 3
+    assert not [key for key in state if b"a secret" in ask(s3_server, f"{bucket}/{key}", "GET")]
