@@ -23,6 +23,7 @@ from rowbus.spark.lake.tables.folder import LakeFolder
 from rowbus.spark.lake.tables.table_copy import Copy
 from rowbus.spark.log_source.offset import LogOffset, TickPosition, offsets_to_json
 from rowbus.spark.log_source.snapshot_range import find_tick
+from rowbus.spark.pipelines.lake_checkpoint import checkpoint_of
 from tests.spark.lake.following import Following
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -192,6 +193,18 @@ def test_a_run_begins_with_what_its_checkpoint_says(lake: Following) -> None:
     lake.copy()
 
     assert rowbus.lake.is_complete(told, to=lake.folder.path)
+
+
+@real
+@libraries
+def test_of_tables_that_are_all_copied_anew_nothing_is_said_until_they_are(lake: Following) -> None:
+    lake.copy()
+    with checkpoint_of(lake.folder) as checkpoint:
+        checkpoint.begin_anew("lake", lake.dsn)
+    assert rowbus.lake.complete(to=lake.folder.path) == {}
+    lake.copy()
+
+    assert rowbus.lake.complete(to=lake.folder.path).keys() == {"public.orders"}
 
 
 def folder_with(path: Path, snapshot: str) -> LakeFolder:

@@ -39,8 +39,13 @@ class LakeCheckpoint:
         if kept := kept_record(self._lake.state):
             write_checkpoint(kept, self.path)
 
-    def put_stranger_aside(self, consumer: str, dsn: str) -> str | None:
-        """Put the checkpoint aside if it is of another history than its log; return where it is."""
+    def begin_anew(self, consumer: str, dsn: str) -> str | None:
+        """Say nothing of the tables until all are copied; put a prepared checkpoint of another history aside.
+
+        Returns where it is then. What was said may be of the database before a restore, which numbers its transactions
+        from an earlier one on again.
+        """
+        self._lake.note_complete((), None)
         aside = put_stranger_aside(self.path, consumer, dsn)
         if aside and self.kept:
             return f"{self._lake.path}/{STATE}/{put_aside(self._lake.state)}"

@@ -110,8 +110,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     with checkpoint_of(folder) as checkpoint:
         settings = replace(settings, kept_checkpoint=checkpoint.kept)
         checkpoint.prepare()
-        if ALL in resync and (aside := checkpoint.put_stranger_aside(consumer, origin)):
-            folder.note_complete((), None)
+        if ALL in resync and (aside := checkpoint.begin_anew(consumer, origin)):
             (tell or _say_nothing)(f"Put the checkpoint aside: {aside}")
         copied = copy_new_tables(settings, tell or _say_nothing, resync)
         events = _events(spark, settings, consumer, read_dsn, Most(max_events_per_batch, max_bytes_per_batch))
