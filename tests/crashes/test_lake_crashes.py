@@ -25,10 +25,11 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=["delta", "iceberg", "delta in S3"])
-def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
+@pytest.fixture(params=["delta", "iceberg", "delta in S3", "iceberg in S3"])
+def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     form, _, in_store = request.param.partition(" in ")
     place = f"{request.getfixturevalue('s3')}/lake" if in_store else None
+    monkeypatch.setenv("PYICEBERG_CATALOG__ROWBUS__URI", f"sqlite:///{tmp_path}/catalog.db")
     plan = Plan(seconds=40, kills=len(VICTIMS), tables=3, format=form, place=place)
     with run_directory(MEMORY if MEMORY.exists() else Path("/tmp")) as folder:  # noqa: S108 - a folder within it
         server = Server(folder / "server", settings=SETTINGS)

@@ -8,6 +8,7 @@ Invariant: what a lake's column holds as text must be what PostgreSQL itself pri
 from __future__ import annotations
 
 import math
+import os
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -80,7 +81,9 @@ def _iceberg(path: str) -> Any:  # noqa: ANN401 - a table of pyiceberg's
     from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - as above
 
     folder, _, name = path.rpartition("/")
-    catalog = SqlCatalog("rowbus", uri=f"sqlite:///{folder}/catalog.db")
+    here = f"sqlite:///{folder}/catalog.db"
+    uri = os.environ["PYICEBERG_CATALOG__ROWBUS__URI"] if "://" in folder else here
+    catalog = SqlCatalog("rowbus", uri=uri, **{"s3.endpoint": os.environ.get("AWS_ENDPOINT_URL", "")})
     return catalog.load_table(tuple(name.split(".", 1)))
 
 

@@ -17,7 +17,7 @@ from rowbus.spark.lake.delta import commit_properties
 from rowbus.spark.lake.storage import address, check_storage
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.comparison import compare_tables
-from rowbus.spark.lake.tables.folder import LakeFolder
+from rowbus.spark.lake.tables.folder import LakeFolder, stored_table
 from rowbus.spark.lake.tables.query_record import kept_record, read_checkpoint
 from rowbus.spark.lake.tables.upkeep import compact_tables, vacuum_tables
 from rowbus.spark.pipelines.lake_checkpoint import LakeCheckpoint, checkpoint_of
@@ -188,9 +188,25 @@ def test_an_address_of_no_lake_is_refused_without_its_secrets(given: str, said: 
     assert "word" not in str(raised.value)
 
 
-def test_iceberg_tables_in_an_object_store_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="cannot hold"):
-        LakeFolder("s3://bucket/lake").settle("iceberg")
+def test_iceberg_tables_need_a_catalogue_that_pyiceberg_is_told(s3: str) -> None:
+    with pytest.raises(ConfigurationError, match="PYICEBERG_CATALOG__ROWBUS__URI"):
+        stored_table(f"{s3}/lake/public.orders", ORDERS, "iceberg").newest("copy")
+
+
+def test_iceberg_tables_are_copied_followed_and_looked_after(
+    s3: str, log_database: str, pgq: psycopg.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYICEBERG_CATALOG__ROWBUS__URI", f"sqlite:///{tmp_path}/catalog.db")
+    lake = Following(log_database, pgq, f"{s3}/lake", "iceberg")
+    lake.make("orders", "id int primary key, customer text, total numeric(12, 2)")
+    lake.run("insert into orders values (1, 'a', 1), (2, 'b', 2)")
+    assert lake.copy() == {ORDERS: 2}
+    lake.run("update orders set total = 3 where id = 1", "delete from orders where id = 2")
+    lake.apply()
+    lake.run("alter table orders add column note text", "insert into orders values (4, 'd', 4, 'new')")
+    lake.apply()
+    vacuum_tables(lake.folder.path, older_than=timedelta(), dry_run=False, tell=lambda _line: None)
+    assert differing(lake) == []
 
 
 def test_a_bucket_that_is_missing_is_said(s3: str) -> None:

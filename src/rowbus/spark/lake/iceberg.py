@@ -1,8 +1,9 @@
 """Commits to an Iceberg table through pyiceberg: each batch of an application once.
 
-The catalogue is a SQL database: SQLite in the table's folder, or PostgreSQL. A table property records the newest batch
-of each application, changed in the commit that adds the files; each snapshot names its batch, too. Maintenance may
-expire a snapshot, so a repeated batch is recognised by the property.
+The catalogue is SQLite in the table's folder, or another SQL database; of a lake in an object store the one that
+pyiceberg is configured with. A table property records the newest batch of each application, changed in the commit that
+adds the files; each snapshot names its batch, too. Maintenance may expire a snapshot, so a repeated batch is recognised
+by the property.
 
 Invariant: a batch's files and its number enter the table in one commit, or neither does.
 """
@@ -11,8 +12,9 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
+from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
@@ -21,21 +23,27 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 from pyiceberg.table import ALWAYS_TRUE
+from pyiceberg.utils.config import Config
 from sqlalchemy.exc import DBAPIError
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.iceberg_files import PROPERTIES, Change
 from rowbus.spark.lake.merge import newest
+from rowbus.spark.lake.storage import is_remote, s3_server
 from rowbus.spark.lake.table import AppTransaction, refuse_other_columns, retried
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     import pyarrow as pa
+    from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
     from rowbus.spark.lake.files import DataFile, Layout
     from rowbus.spark.merge_rule import MergeRule
+
+NAME: Final = "rowbus"
+"""The catalogue's name: in its tables, and in pyiceberg's configuration."""
 
 NEWEST = "rowbus.batch."
 """Prefix of the property that holds an application's newest batch."""
@@ -91,7 +99,7 @@ class IcebergLake:
             paths = [f"{self._layout.path}/{file.path}" for file in files]
             change.transaction.add_files(paths, snapshot_properties=change.named, check_duplicate_files=False)
 
-    def _load(self, catalog: SqlCatalog) -> Table:
+    def _load(self, catalog: Catalog) -> Table:
         """Load the table, or create it; raises ConfigurationError if it has other columns."""
         try:
             table = catalog.load_table(self._name)
@@ -102,7 +110,7 @@ class IcebergLake:
         refuse_other_columns(self._layout, table.schema().as_arrow(), partitioned)
         return table
 
-    def _create(self, catalog: SqlCatalog) -> Table:
+    def _create(self, catalog: Catalog) -> Table:
         """Create the table with its partitions in one commit."""
         layout = self._layout
         catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
@@ -116,15 +124,43 @@ class IcebergLake:
                 spec.add_identity(column)
         return catalog.load_table(self._name)
 
-    def _catalog(self) -> SqlCatalog:
+    def _catalog(self) -> Catalog:
         return catalog_of(self._layout.path, self._uri)
 
 
-def catalog_of(folder: str, uri: str | None = None) -> SqlCatalog:
-    """Return the catalogue of a folder's tables, to be closed: SQLite in the folder, or another database."""
+def catalog_of(folder: str, uri: str | None = None) -> Catalog:
+    """Return the catalogue of a folder's tables, to be closed: SQLite in the folder, or another database.
+
+    Of an object store it is the one that pyiceberg is told to call `rowbus`; raises ConfigurationError without one.
+    """
+    if uri is None and is_remote(folder):
+        return _configured(folder)
     if uri is None:
         Path(folder).mkdir(parents=True, exist_ok=True)
-    return SqlCatalog("rowbus", uri=uri or f"sqlite:///{folder}/catalog.db", warehouse=folder)
+    return SqlCatalog(
+        NAME, uri=uri or f"sqlite:///{folder}/catalog.db", warehouse=folder, **_reaching(folder)
+    )
+
+
+def _configured(folder: str) -> Catalog:
+    given: Any = Config().get_catalog_config(NAME)
+    if not given:
+        raise ConfigurationError(
+            f"An object store cannot hold a catalogue of Iceberg tables: name one for {folder}. Set "
+            f"PYICEBERG_CATALOG__{NAME.upper()}__URI, or the catalogue {NAME} in .pyiceberg.yaml.",
+            option="path",
+        )
+    if str(given.get("uri", "")).startswith(("postgresql://", "postgres://")):
+        given = {**given, "uri": _driver(str(given["uri"]))}
+    return load_catalog(NAME, **{**_reaching(folder), "warehouse": folder, **given})
+
+
+def _reaching(folder: str) -> dict[str, str]:
+    """Return what tells pyiceberg how S3 is reached, where the environment says it."""
+    if not folder.startswith("s3://"):
+        return {}
+    server, region = s3_server()
+    return {name: value for name, value in (("s3.endpoint", server), ("s3.region", region)) if value}
 
 
 @contextmanager

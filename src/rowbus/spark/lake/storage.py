@@ -87,12 +87,17 @@ def check_storage(path: str) -> None:
         )
 
 
+def s3_server() -> tuple[str | None, str | None]:
+    """Return the server and the region that the environment says, by delta-rs's variables."""
+    server = os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT")
+    return server, os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+
+
 def _s3(path: str) -> fs.S3FileSystem:
     """Return S3 with the region and the server that delta-rs takes from the environment; credentials likewise."""
     from pyarrow import fs  # noqa: PLC0415 - as above
 
-    server = os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT")
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    server, region = s3_server()
     if region is None and server is None:
         region = fs.resolve_s3_region(urlsplit(path).netloc)
     return fs.S3FileSystem(region=region, endpoint_override=server)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 from urllib.parse import quote, unquote
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.lake.storage import address, is_remote
+from rowbus.spark.lake.storage import address
 from rowbus.spark.lake.tables.completeness import Completeness, completeness
 from rowbus.spark.lake.tables.state import state_files
 from rowbus.spark.lake.tables.table_copy import Copy
@@ -64,12 +64,6 @@ class LakeFolder:
 
     def settle(self, kind: TableFormat | None) -> None:
         """Settle on a format before the first table is made; raises ConfigurationError when tables have another one."""
-        if kind == "iceberg" and is_remote(self.path):
-            raise ConfigurationError(
-                f"The catalogue of Iceberg tables is a file, which {self.path} cannot hold: leave out the format for "
-                "Delta tables, or give a folder.",
-                option="tableFormat",
-            )
         if kind is None or kind == self.format():
             return
         if self.state.has(COPIES):

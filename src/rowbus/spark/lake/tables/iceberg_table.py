@@ -1,4 +1,6 @@
-"""An Iceberg table that follows a table of the database; its catalogue is SQLite in the lake's folder.
+"""An Iceberg table that follows a table of the database.
+
+Its catalogue is SQLite in the lake's folder, or for an object store the one that pyiceberg is configured with.
 
 A column keeps its identity while its name stays and its type stays or widens as Iceberg can (int to long, float to
 double, more digits of a decimal); else it is another column. So a snapshot of before reads what was then.
@@ -15,7 +17,6 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
-    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table, Transaction
 
     from rowbus.spark.lake.table import AppTransaction
@@ -51,7 +52,7 @@ class StoredIceberg:
     def __init__(self, path: str, name: str) -> None:
         """Take the folder, and the name with its schema. No I/O."""
         self._path = path
-        self._lake = str(Path(path).parent)
+        self._lake = path.rpartition("/")[0]
         schema, _, table = name.partition(".")
         self._name = (schema, table)
 
@@ -129,13 +130,13 @@ class StoredIceberg:
             needed = named_files(table) if table else set[str]()
         return sorted(name for name in written if f"{self._path}/{name}" not in needed)
 
-    def _load(self, catalog: SqlCatalog) -> Table | None:
+    def _load(self, catalog: Catalog) -> Table | None:
         try:
             return catalog.load_table(self._name)
         except NoSuchTableError:
             return None
 
-    def _create(self, catalog: SqlCatalog, schema: pa.Schema) -> Table:
+    def _create(self, catalog: Catalog, schema: pa.Schema) -> Table:
         catalog.create_namespace_if_not_exists(self._name[0])
         return catalog.create_table(self._name, schema, self._path, properties=PROPERTIES)
 
