@@ -1,4 +1,4 @@
-"""What lanes, limits by key and unique sends cost: the same messages with and without, in one process.
+"""Costs of lanes, limits by key and unique sends: the same messages with and without, in one process.
 
 Invariant: both sides receive the same messages, with the same handler and the same number in hand at a time; those of
 the side with lanes are in their lanes before it begins.

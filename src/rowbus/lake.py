@@ -2,7 +2,7 @@
 
 ```python
 with psycopg.connect(dsn) as connection, connection.transaction():
-    connection.execute("update orders set paid = true where id = 42")
+    pay_order(connection, 42)  # whatever it writes
     token = rowbus.Log(connection, "changes").position()
 
 shown = await rowbus.lake.visible(token, within="30s", to="/data/lake")
@@ -49,7 +49,7 @@ def complete(*, to: str | Path | None = None) -> dict[str, Completeness]:
 def is_complete(
     until: int | datetime, *, to: str | Path | None = None, tables: Sequence[str] = ("*",)
 ) -> bool:
-    """Say whether tables show a transaction, or all that was committed before a time, by the database's clock.
+    """Return whether tables show a transaction, or all that was committed before a time by the database's clock.
 
     `until` is a time (UTC unless it says another zone), or a token of `Log.position`. Each of `tables`, as
     `shop.orders` or `shop.*`, has to be followed: nothing is complete in an empty lake. Raises ConfigurationError.

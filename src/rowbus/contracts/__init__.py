@@ -7,8 +7,9 @@ were seen; `to_asyncapi` and `from_asyncapi` write and read it as an AsyncAPI do
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from rowbus.running.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from rowbus.contracts.asyncapi import from_asyncapi, to_asyncapi
@@ -75,8 +76,4 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> object:
-    """Load the module of a name: an endpoint that starts needs few of them."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = lazy_names(__name__, _MODULES)  # an endpoint that starts needs few of them

@@ -43,7 +43,7 @@ def find_misfits(
 
 
 def find_example(found: Iterable[PublishedContract], queue: QueueAddress, types: str) -> bytes:
-    """Return a JSON body that a handler of the queue takes, a field a line; empty, where nobody published one."""
+    """Return a JSON body that a handler of the queue takes, a field a line; nothing if no endpoint published one."""
     for one in found:
         if name := _handled(one.contract, queue.canonical, types):
             return written(example(one.contract, name))

@@ -59,7 +59,7 @@ class Metadata:
         return "+".join(reversed([named(rows[one - 1]) for one in self.and_holders(number)]))
 
     def and_holders(self, number: int) -> Iterator[int]:
-        """Give a type, and those that hold it, from the inside out: each once, whatever a file says."""
+        """Give a type, and then the types that hold it, from the inside out; each once, also in a corrupt file."""
         known, at = dict(self._outer), number
         yield at
         while (outer := known.pop(at, None)) is not None:

@@ -108,7 +108,7 @@ def _examine_traffic(
             try:
                 state = look(session, address, catalog.queue_state(address, most))
             except (NotLookedAtError, QueueNotFoundError):
-                continue  # somebody else changes it; the next examination sees what it has become
+                continue  # another session changes it now; the next examination reads it
             estimate = estimates.get(address, 0)
             traffic = traffic_of(address, state, receivers.get(address), most=most, estimate=estimate)
             found.append(traffic)

@@ -1,4 +1,4 @@
-"""What many tasks want done, together: what comes while some of it is on its way waits, and leaves together after it.
+"""Work of many tasks that is done together: a task that comes while some is being done waits for the next time.
 
 Invariant: each who waits learns its own fate: where the whole failed, each is tried again alone; what may have been
 done is never tried again.

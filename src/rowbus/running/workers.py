@@ -15,6 +15,7 @@ import os
 import signal
 import threading
 import time
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.running import in_hand
@@ -197,8 +198,9 @@ def follow_supervisor() -> None:
     threading.Thread(target=_await_end, args=(lifeline,), name="rowbus lifeline", daemon=True).start()
 
 
+@cache
 def have_worker_replaced() -> bool:
-    """In a worker: have this process drain, and its supervisor start another; say whether it is one."""
+    """In a worker: have this process drain, once, and its supervisor start another; say whether it is one."""
     is_worker = in_hand.of_this_process() is not None
     if is_worker:
         os.kill(os.getpid(), signal.SIGTERM)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rowbus.errors.extras import require
+from rowbus.running.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from rowbus.web.access.visitors import Person, Role
@@ -31,13 +32,11 @@ _PLACES = {
     "application": "asgi",
 }
 
+_load = lazy_names(__name__, _PLACES)
+
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - the module's names have many types
     """Import a name when it is asked for; raises MissingExtraError for an application without the extra web."""
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415 - only this needs it
-
     if name == "application":
         require("web", "starlette", "jinja2", what="rowbus.web.application")
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    return _load(name)

@@ -3,7 +3,7 @@
 A path is a small part of JSONPath (RFC 9535): `$` is the whole body, `.name` or `['name']` a member, `[3]` an element,
 `.*` or `[*]` all members or elements, `..name` a member at any depth.
 
-Invariants: pure and bounded; what paths mask is masked before anything else is made of it; Where there are paths, text
+Invariants: pure and bounded; what paths mask is masked before anything else is made of it; where there are paths, text
 that is not JSON is not shown: where in it they lead cannot be told.
 """
 
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from rowbus.errors import ConfigurationError
+from rowbus.messages.bodies.json_bodies import reason_not_json
 from rowbus.messages.message import read_body
 
 MASK: Final = "•••"
@@ -23,6 +24,12 @@ _STEP: Final = re.compile(
     r"\.\.(?P<deep>[^.\[\]*'\"\s]+)|\.(?P<any>\*)|\.(?P<name>[^.\[\]*'\"\s]+)"
     r"|\[(?P<element>\d+)\]|\[(?P<all>\*)\]|\[(?P<quote>['\"])(?P<quoted>[^'\"]+)(?P=quote)\]"
 )
+
+
+def refuse_what_is_no_json(text: str) -> None:
+    """Raise ConfigurationError for a form's body that is to be JSON and is none."""
+    if reason := reason_not_json(text):
+        raise ConfigurationError(f"The body is not JSON: {reason}. Go back, and mend it; nothing was sent.")
 
 
 class Step(NamedTuple):

@@ -15,8 +15,9 @@ Invariant: importing this imports neither Spark nor Arrow; each function is load
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from rowbus.running.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from rowbus.spark.pipelines.compaction import CompactionReport, compact
@@ -67,8 +68,4 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> object:
-    """Load the module of a name."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = lazy_names(__name__, _MODULES)

@@ -16,6 +16,7 @@ from rowbus.messages.headers import Header
 from rowbus.transport.queues.catalog.looking import refuse_strangers
 from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failed_message import is_own
+from rowbus.web.contents import refuse_what_is_no_json
 from rowbus.web.failed.bodies import laid_out
 from rowbus.web.failed.message import GONE, found, misfits_of
 from rowbus.web.failed.query import asked
@@ -154,8 +155,8 @@ def _check(text: str, before: str, message: Message) -> None:
     """Raise ConfigurationError for a body that is to be JSON and is none."""
     content_type = (message.headers or {}).get(Header.CONTENT_TYPE)
     is_json = JSON_TYPES.match(content_type) if content_type else reason_not_json(before) is None
-    if is_json and (reason := reason_not_json(text)):
-        raise ConfigurationError(f"The body is not JSON: {reason}. Go back, and mend it; nothing was sent.")
+    if is_json:
+        refuse_what_is_no_json(text)
 
 
 def _difference(visit: Visit, message: Message) -> str:

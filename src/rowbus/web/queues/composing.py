@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.contracts.bodies import find_example, find_misfits, taken_by
 from rowbus.contracts.published import find_published
 from rowbus.errors import ConfigurationError, QueueNotFoundError
-from rowbus.messages.bodies.json_bodies import JSON, reason_not_json
+from rowbus.messages.bodies.json_bodies import JSON
 from rowbus.messages.headers import Header
 from rowbus.transport.client import Client
+from rowbus.web.contents import refuse_what_is_no_json
 from rowbus.web.pages import Question, change
 from rowbus.web.queues.contents import find_queue
 
@@ -91,6 +92,5 @@ def _form(visit: Visit) -> tuple[str, str, str]:
     type_, body = visit.form.get("type", "").strip(), visit.form.get("body", "").replace("\r\n", "\n")
     if not type_:
         raise ConfigurationError("The message has no type. Go back, and name it; nothing was sent.")
-    if reason := reason_not_json(body):
-        raise ConfigurationError(f"The body is not JSON: {reason}. Go back, and mend it; nothing was sent.")
+    refuse_what_is_no_json(body)
     return visit.form.get("name", ""), type_, body
