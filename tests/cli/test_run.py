@@ -487,18 +487,22 @@ def test_workers_that_die_at_once_are_replaced_ever_more_slowly(shop: CommandLin
     assert serving.wait() in {0, 1}  # 1: a worker died once more, after it was told to stop
 
 
-@pytest.mark.one_version
-def test_a_worker_is_replaced_whose_thread_is_left_to_itself_and_drains_before(
-    shop: CommandLine, ask: Ask, await_rows: AwaitRows
-) -> None:
-    policy = 'Endpoint("Sales", recoverability=rowbus.Recoverability(immediate=0, delayed=0))'
+def retried_once(shop: CommandLine) -> None:
+    policy = 'Endpoint("Sales", recoverability=rowbus.Recoverability(immediate=1, delayed=0))'
     shop_text = (shop.folder / "shop.py").read_text().replace('Endpoint("Sales")', policy)
     (shop.folder / "shop.py").write_text(shop_text)
-    serving = shop.start("run", "shop:endpoint", "--workers", "2", "--concurrency", "2")
+
+
+@pytest.mark.one_version
+def test_a_worker_is_replaced_whose_threads_are_left_to_themselves_when_it_has_dealt_with_what_they_handled(
+    shop: CommandLine, ask: Ask, await_rows: AwaitRows
+) -> None:
+    retried_once(shop)
+    serving = shop.start("run", "shop:endpoint", "--workers", "2", "--concurrency", "3")
     send(shop, "Wait", 1)
     ((_, first),) = (line.groups() for line in serving.wait_for(r"handling (1) in (\d+)"))
-    send(shop, "BlockTooLong", 2)
-    await_rows("select count(*) from error", 1)
+    send(shop, "BlockTooLong", 2, 3, 4, 5)
+    await_rows("select count(*) from error", 4)
     (shop.folder / "go").touch()
     (death,) = serving.wait_for(r"Worker \d \(process (\d+)\) ended with code 0; starting another")
     send(shop, "Count", *range(HEALTHY))
@@ -508,6 +512,25 @@ def test_a_worker_is_replaced_whose_thread_is_left_to_itself_and_drains_before(
     assert serving.wait() == 0
     assert (1, int(first)) in ask("select n, pid from done")
     assert int(death[1]) not in {pid for _, pid in ask("select n, pid from done where n <> 1")}
+
+
+@pytest.mark.one_version
+def test_a_stop_does_not_interrupt_a_worker_that_drains_to_be_replaced(
+    shop: CommandLine, ask: Ask, await_rows: AwaitRows
+) -> None:
+    retried_once(shop)
+    serving = shop.start("run", "shop:endpoint", "--workers", "2", "--concurrency", "2")
+    supervisor = serving.process.pid
+    send(shop, "Wait", 1)
+    ((_, first),) = (line.groups() for line in serving.wait_for(r"handling (1) in (\d+)"))
+    send(shop, "BlockTooLong", *range(2, 10))  # more than the other worker takes before this one looks
+    serving.wait_for(rf"\[{first}\].*{DRAINING}")
+    serving.tell(signal.SIGTERM)
+    serving.wait_for(rf"\[{supervisor}\].*{DRAINING}")
+    (shop.folder / "go").touch()
+
+    assert serving.wait() == 0
+    assert ask("select n, pid from done") == [(1, int(first))]
 
 
 # ------------------------------------------------------------------------------------- messages that kill their worker

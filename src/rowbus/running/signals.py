@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rowbus.errors import ConfigurationError
 from rowbus.running.service import Stoppable
 from rowbus.running.telemetry.service import MeasuredService
+from rowbus.running.workers import leaves_by_itself
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -76,7 +77,7 @@ async def _serve(service: Stoppable, signals: asyncio.Queue[int], drain: float |
     first = await signals.get()
     logger.info("%s: finishing what is in hand; a second signal interrupts it", signal.Signals(first).name)
     draining = asyncio.ensure_future(service.stop())
-    again = asyncio.ensure_future(signals.get())
+    again = asyncio.ensure_future(_interruption(signals))
     await asyncio.wait([draining, again], timeout=drain, return_when=asyncio.FIRST_COMPLETED)
     if not draining.done():
         logger.warning("Interrupting what is in hand")
@@ -85,3 +86,10 @@ async def _serve(service: Stoppable, signals: asyncio.Queue[int], drain: float |
     ended, _ = await asyncio.gather(draining, again, return_exceptions=True)
     if isinstance(ended, Exception):
         raise ended
+
+
+async def _interruption(signals: asyncio.Queue[int]) -> None:
+    """Wait for the second signal from outside; a worker that asked to be replaced has had none yet."""
+    if leaves_by_itself():
+        await signals.get()
+    await signals.get()

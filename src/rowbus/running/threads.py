@@ -4,7 +4,8 @@ The standard library's executors join their threads when the interpreter ends; t
 alone. There are as many as calls at the same time; an idle one takes the next call.
 
 Invariant: what a call uses is used by nothing else before the call has ended, or before it was abandoned; a worker does
-not live on with a thread that was left to itself: it drains, and is replaced.
+not live on for long with threads that were left to themselves: it drains, and is replaced. First it deals with what they
+handled: how often that failed is known in this process only, and without it the next worker would begin anew.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import threading
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
+from datetime import timedelta
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar
@@ -25,7 +27,6 @@ from rowbus.running.workers import have_worker_replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import timedelta
 
 logger = logging.getLogger("rowbus.endpoint")
 
@@ -34,6 +35,12 @@ T = TypeVar("T")
 
 PATIENCE: Final = 1.0
 """Seconds that a stop waits for the end of a call that was cancelled; then the call is abandoned."""
+
+SETTLING: Final = timedelta(seconds=5)
+"""How long a worker stays after the last call that it left to itself, beside twice that call's time limit: what failed
+is tried again at once, here or in another worker first, or leaves its queue."""
+MOST_LEFT: Final = 1000
+"""Calls that a worker leaves to themselves before it stays no longer, though more of them follow."""
 
 
 class Resource(Protocol):
@@ -126,6 +133,8 @@ class Threads:
         self._number = 0
         self._idle = 0
         self._is_stopping = asyncio.Event()
+        self._left = 0
+        self._replacement: asyncio.TimerHandle | None = None
 
     async def run(
         self,
@@ -150,10 +159,10 @@ class Threads:
             if hurry is not None:
                 hurry()
             if not await self._has_ended(running):
-                await self._abandon(running, used, f"did not end within {PATIENCE} s of its cancellation")
+                await self._abandon(running, used, f"did not end within {PATIENCE} s of its cancellation", limit)
             raise
         if not running.has_ended:
-            await self._abandon(running, used, f"did not end within its time limit ({limit})")
+            await self._abandon(running, used, f"did not end within its time limit ({limit})", limit)
             assert limit is not None  # noqa: S101 - or it would be waited for
             raise exceeded(name, limit)
         return running.outcome()
@@ -197,7 +206,7 @@ class Threads:
             stopping.cancel()
         return call.has_ended
 
-    async def _abandon(self, call: _Call[Any], used: Resource, why: str) -> None:
+    async def _abandon(self, call: _Call[Any], used: Resource, why: str, limit: timedelta | None) -> None:
         logger.warning(
             "A call in the thread %s %s. What it did in the database is undone; the thread is left to itself.",
             call.thread,
@@ -205,6 +214,17 @@ class Threads:
         )
         call.then(used.discard)
         await used.abandon()
+        self._leave_soon(SETTLING + 2 * (limit or timedelta()))
+
+    def _leave_soon(self, stay: timedelta) -> None:
+        """Have a worker replaced when it has left no other call to itself for so long."""
+        self._left += 1
+        if self._replacement is not None:
+            self._replacement.cancel()
+        seconds = stay.total_seconds() if self._left < MOST_LEFT else 0.0
+        self._replacement = asyncio.get_running_loop().call_later(seconds, self._leave)
+
+    def _leave(self) -> None:
         if not self._is_stopping.is_set() and have_worker_replaced():
             logger.warning("This worker ends when its other messages are handled; another takes its place.")
 

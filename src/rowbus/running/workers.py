@@ -15,7 +15,6 @@ import os
 import signal
 import threading
 import time
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.running import in_hand
@@ -198,13 +197,21 @@ def follow_supervisor() -> None:
     threading.Thread(target=_await_end, args=(lifeline,), name="rowbus lifeline", daemon=True).start()
 
 
-@cache
+_is_leaving = threading.Event()
+
+
 def have_worker_replaced() -> bool:
-    """In a worker: have this process drain, once, and its supervisor start another; say whether it is one."""
-    is_worker = in_hand.of_this_process() is not None
-    if is_worker:
+    """In a worker: have this process drain and its supervisor start another; say whether that begins now."""
+    begins = in_hand.of_this_process() is not None and not _is_leaving.is_set()
+    if begins:
+        _is_leaving.set()
         os.kill(os.getpid(), signal.SIGTERM)
-    return is_worker
+    return begins
+
+
+def leaves_by_itself() -> bool:
+    """Say whether this process drains because it asked to be replaced: then nobody else has asked it to stop yet."""
+    return _is_leaving.is_set()
 
 
 def _await_end(lifeline: int) -> None:
