@@ -22,6 +22,7 @@ from rowbus.errors import (
     RowbusError,
     StorageError,
 )
+from rowbus.errors.exception_facts import is_a
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 from rowbus.messages.message import MessageRow
 from rowbus.running.critical import ReportedBreaker
@@ -32,8 +33,12 @@ from rowbus.running.together import Together
 from rowbus.running.waiting import finish, pause
 from rowbus.transport.long_work.table import Work, long_work_table
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
+from rowbus.transport.queues.table import queue_table
+from rowbus.transport.receiving.decisions.interruptions import UNEXPLAINED
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery, make_calls
 from rowbus.work.attempt import given_up, unfinished
+from rowbus.work.book import Entry
+from rowbus.work.fate import PASSED_OVER, PATIENCE, is_outage_in_handler
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -68,6 +73,8 @@ class InHand:
         self.cancels = 0
         self.cancelling: Cancelling | None = None
         self.task: asyncio.Task[None] | None = None
+        self.outages = Entry()
+        """What it met that counts against no message."""
 
 
 class LongWork(Service):
@@ -91,6 +98,7 @@ class LongWork(Service):
         )
         super().__init__(f"rowbus {address} service", outages)
         self._table = long_work_table(address)
+        self._queue = queue_table(parts.address)
         self._database = database
         self._pool = pool
         self._parts = parts
@@ -210,9 +218,7 @@ class LongWork(Service):
         error: BaseException | None = _lost_process(hand.work) if hand.work.is_lost else None
         while True:
             if error is None:
-                delivery = self._delivery(hand, {})
-                error = await self._call(hand, delivery)
-                items = delivery.items
+                error, items = await self._attempt(hand)
             if hand.is_lost or hand.is_finished or error is None:
                 return
             if hand.cancelling is not None:
@@ -220,6 +226,30 @@ class LongWork(Service):
             if await self._surely(hand, partial(self._recover, hand, error, items)):
                 return
             error = None
+
+    async def _attempt(self, hand: InHand) -> tuple[BaseException | None, dict[str, object]]:
+        """Handle a message until it meets no outage; return what went wrong, and what was noted for the policy."""
+        while True:
+            delivery = self._delivery(hand, {})
+            error = await self._call(hand, delivery)
+            is_over = hand.is_lost or hand.is_finished or hand.cancelling is not None
+            if error is None or is_over or not await self._is_outage(hand, error):
+                return error, delivery.items
+
+    async def _is_outage(self, hand: InHand, error: BaseException) -> bool:
+        """Say whether the database is to blame for a failure, and wait for it: it went away, or lacks something.
+
+        What has met that for too long, or too often in a row, has failed: its handler may do it to the server.
+        """
+        started = await self._surely(hand, partial(self._pool_run, self._queue.server_started()))
+        if started != hand.work.server:
+            hand.work, hand.outages.losses = hand.work._replace(server=started), hand.outages.losses + 1
+            return hand.outages.losses < UNEXPLAINED
+        if not is_outage_in_handler(error, self._database.fault(error) if is_a(error, Exception) else None):
+            return False
+        seconds, _others = hand.outages.meet_outage(self._loop.time(), 0)
+        await asyncio.sleep(PASSED_OVER)
+        return seconds <= PATIENCE
 
     async def _call(self, hand: InHand, delivery: LongDelivery) -> BaseException | None:
         """Call the handlers, and end the work; return what went wrong."""

@@ -4,8 +4,8 @@ The standard library's executors join their threads when the interpreter ends; t
 alone. There are as many as calls at the same time; an idle one takes the next call.
 
 Invariant: what a call uses is used by nothing else before the call has ended, or before it was abandoned; a worker does
-not live on for long with threads that were left to themselves: it drains, and is replaced. First it deals with what they
-handled: how often that failed is known in this process only, and without it the next worker would begin anew.
+not live on for long with threads that were left to themselves: it drains, and is replaced. First it deals with what
+they handled: how often that failed is known in this process only, and without it the next worker would begin anew.
 """
 
 from __future__ import annotations
@@ -159,7 +159,9 @@ class Threads:
             if hurry is not None:
                 hurry()
             if not await self._has_ended(running):
-                await self._abandon(running, used, f"did not end within {PATIENCE} s of its cancellation", limit)
+                await self._abandon(
+                    running, used, f"did not end within {PATIENCE} s of its cancellation", limit
+                )
             raise
         if not running.has_ended:
             await self._abandon(running, used, f"did not end within its time limit ({limit})", limit)

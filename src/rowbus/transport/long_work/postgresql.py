@@ -103,7 +103,7 @@ def _keys(work: Sequence[Work]) -> Mapping[str, object]:
 
 
 def _taken(rows: Rows, _count: int) -> list[Work]:
-    return [Work(str(row[0]), *row[1:7]) for row in sorted(rows, key=itemgetter(7))]
+    return [Work(str(row[0]), *row[1:8]) for row in sorted(rows, key=itemgetter(8))]
 
 
 def _ids(rows: Rows, _count: int) -> set[str]:

@@ -59,6 +59,8 @@ class Work(NamedTuple):
     epoch: int
     is_lost: bool = False
     """Whether another process had it, whose lease is over."""
+    server: datetime | None = None
+    """Since when the server runs that gave it."""
 
 
 class Cancelling(NamedTuple):
