@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.chaos.checker import Verdict
 
 COLUMNS: Final = (
-    *("fault", "times", "sent", "unknown", "lost", "failed", "doubled", "invented", "early"),
+    *("fault", "times", "sent", "unknown", "wrong"),
     *("longest gap", "allowed", "worst lateness", "on"),
 )
 BEGIN, END = "<!-- chaos -->", "<!-- /chaos -->"
@@ -28,7 +28,7 @@ def line(fault: str, verdict: Verdict, day: str) -> tuple[str, ...]:
         str(verdict.strikes),
         f"{verdict.sent:,}",
         str(verdict.unknown),
-        *(str(len(wrong)) for wrong in wrongs),
+        str(sum(map(len, wrongs))),
         f"{verdict.gap:.1f} s",
         f"{verdict.limit:.0f} s",
         f"{verdict.lateness:.1f} s",

@@ -29,7 +29,7 @@ def test_a_line_says_what_a_verdict_says() -> None:
     cells = dict(zip(COLUMNS, line("kill-worker", VERDICT, DAY), strict=True))
 
     assert cells["fault"] == "kill-worker"
-    assert (cells["times"], cells["sent"], cells["lost"]) == ("3", "1", "0")
+    assert (cells["times"], cells["sent"], cells["wrong"]) == ("3", "1", "0")
     assert (cells["longest gap"], cells["allowed"], cells["on"]) == ("1.5 s", "15 s", DAY)
 
 

@@ -1,4 +1,4 @@
-"""The Containerfile of docs/how-to/run-as-a-service.md: what can be checked and run of it without a container."""
+"""The Containerfile of docs/how-to/run-workers.md: what can be checked and run of it without a container."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def command() -> list[str]:
 
 
 def test_the_page_shows_the_file() -> None:
-    assert is_shown("Containerfile", "run-as-a-service.md")
+    assert is_shown("Containerfile", "run-workers.md")
 
 
 def test_it_has_known_instructions_and_its_commands_are_a_shells() -> None:

@@ -1,4 +1,4 @@
-"""The manifests of docs/how-to/run-as-a-service.md: they are YAML, and their numbers and names fit each other."""
+"""The manifests of docs/how-to/run-workers.md: they are YAML, and their numbers and names fit each other."""
 
 from __future__ import annotations
 

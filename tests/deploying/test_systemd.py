@@ -1,4 +1,4 @@
-"""The units of docs/how-to/run-as-a-service.md: systemd accepts them, and what they start ends as they say."""
+"""The units of docs/how-to/run-workers.md: systemd accepts them, and what they start ends as they say."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def unit(name: str) -> configparser.ConfigParser:
 
 
 def test_the_page_shows_the_unit_of_an_endpoint() -> None:
-    assert is_shown("shop-sales.service", "run-as-a-service.md")
+    assert is_shown("shop-sales.service", "run-workers.md")
 
 
 @every("name", UNITS)

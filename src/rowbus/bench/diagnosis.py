@@ -148,7 +148,7 @@ def _pooler(facts: Facts) -> Finding:
         "notifications",
         "LISTEN heard nothing, so there is a pooler in between: receivers look for messages only now and then, and "
         "statements are planned each time",
-        "connect endpoints to the server itself, or use the settings of docs/how-to/behind-a-pooler.md",
+        "connect endpoints to the server itself, or use the settings of docs/how-to/managed-servers.md#behind-a-pooler",
     )
 
 

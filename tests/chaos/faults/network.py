@@ -218,7 +218,7 @@ class PgbouncerSession(Fault):
 
 
 class PgbouncerTransaction(PgbouncerSession):
-    """The same in transaction mode; tickers and movers go to the server itself (docs/how-to/behind-a-pooler.md)."""
+    """The same in transaction mode; tickers and movers go to the server itself (docs/how-to/managed-servers.md)."""
 
     name = "pgbouncer-transaction"
     mode = "transaction"
