@@ -54,7 +54,8 @@ def test_documents_of_endpoints_and_logs_are_valid(schema: Draft7Validator) -> N
     kept = {str(path): faults(schema, json.loads(Path(path).read_text(encoding="utf-8"))) for path in KEPT}
 
     assert len(KEPT) == 3
-    assert {"": faults(schema, DOCUMENT), **kept} == {"": [], **dict.fromkeys(kept, [])}
+    assert {key: found for key, found in kept.items() if found} == {}
+    assert faults(schema, DOCUMENT) == []
     assert faults(schema, {**DOCUMENT, "channels": {"a": {"address": 1}}})
 
 
