@@ -14,6 +14,7 @@ ROW = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
 READING = (
     "queue list",
     "queue peek Sales",
+    "contracts python queue:Sales",
     "errors list",
     f"errors show {ROW}",
     "delayed list",
@@ -63,7 +64,8 @@ TRANSPORT = """
     delete from "Sales"; delete from error; delete from "Sales.Delayed"; delete from "SubscriptionRouting";
     delete from "Sales.Recurring";
     insert into "Sales.Recurring" (name, schedule, next_due) values ('hourly', 'every 1:00:00', now());
-    insert into "Sales" (id, headers, body) values (gen_random_uuid(), '{}', '{}');
+    insert into "Sales" (id, headers, body) values (
+        gen_random_uuid(), '{"NServiceBus.EnclosedMessageTypes": "Shop.PlaceOrder"}', '{"order_id": 1}');
     insert into error (id, headers, body) values (
         '6f9619ff-8b86-d011-b42d-00c04fc964ff', '{"NServiceBus.FailedQ": "\\"public\\".\\"Sales\\""}', '{}');
     insert into "Sales.Delayed" (headers, body, due) values ('{}', '{}', now() + interval '1 day');
