@@ -16,10 +16,9 @@ from rowbus.database.location import resolve_dsn
 from rowbus.log.archive import archived_event, archived_message, content_of
 from rowbus.log.event import Event
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.message import OutgoingMessage, new_message_id
 from rowbus.messages.message_types import serialize
 from rowbus.messages.outgoing import Options, Origin, compose
-from rowbus.messages.uuids import new_message_id
 from rowbus.running.critical import Alarm, ReportedBreaker, log_critical
 from rowbus.running.functions import check_function
 from rowbus.running.service import Service

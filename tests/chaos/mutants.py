@@ -209,7 +209,7 @@ MUTANTS = (
         "programs wait long before they connect again",
         "stop-server",
         "stood still",
-        (Edit("rowbus/running/breaker.py", "WAIT_WHEN_ARMED = 1.0", "WAIT_WHEN_ARMED = 12.0"),),
+        (Edit("rowbus/running/backoff.py", "WAIT_WHEN_ARMED = 1.0", "WAIT_WHEN_ARMED = 12.0"),),
         rounds=1,
     ),
     Mutant(

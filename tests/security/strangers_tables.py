@@ -14,8 +14,7 @@ from rowbus.database.backends import inspecting
 from rowbus.database.postgresql.database import Database
 from rowbus.database.sessions import Session
 from rowbus.errors import RowbusError
-from rowbus.messages.address import QueueAddress
-from rowbus.messages.addresses import PostgresAddresses
+from rowbus.messages.address import PostgresAddresses, QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.transport.pauses.table import paused
 from rowbus.web import history, recurring, sagas, subscriptions

@@ -17,7 +17,7 @@ import msgspec
 from rowbus.errors import SagaCorrelationError, SagaStateError
 from rowbus.messages.headers import Header
 from rowbus.messages.state_change import STATE_CHANGES, StateChange
-from rowbus.running.telemetry.tracing import tracing
+from rowbus.running.telemetry.instruments import tracing
 from rowbus.sagas.context import SagaContext
 from rowbus.sagas.decisions import (
     Search,

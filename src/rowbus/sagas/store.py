@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.statements import Statement
+    from rowbus.sagas.context import Timeout
     from rowbus.sagas.history.table import Transition
     from rowbus.sagas.table import Beginning, SagaRow, SagaTable
-    from rowbus.sagas.timeouts import Timeout
     from rowbus.transport.delayed.table import DelayedTable, Due
     from rowbus.transport.receiving.delivery import Delivery
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from rowbus.database.backends import bound_table
 from rowbus.database.statements import Statement
-from rowbus.sagas.timeouts import NONE
+from rowbus.sagas.context import NONE
 from rowbus.transport.queues.records.table import RecordStatements
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.statements import Rows
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
 
 
 NO_ID: Final = str(UUID(int=0))
@@ -36,7 +35,7 @@ class SagaRow(NamedTuple):
     originator: str | None
     original_message_id: str | None
     timeouts: str = NONE
-    """The timeouts that it waits for; see `timeouts.py`."""
+    """The timeouts that it waits for; see `context.py`."""
 
 
 class KeptSaga(NamedTuple):

@@ -19,7 +19,7 @@ from rowbus.database.location import is_temporary
 from rowbus.database.postgresql.database import Database
 from rowbus.endpoint.dependencies import replacing
 from rowbus.endpoint.endpoint import Endpoint
-from rowbus.messages.addresses import address_of
+from rowbus.messages.address import address_of
 from rowbus.messages.headers import Header
 from rowbus.testing import record
 from rowbus.testing.decisions import Move, State, next_move, time_to_pass
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from rowbus.database.sessions import AsyncSession
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
 
 T = TypeVar("T")
 

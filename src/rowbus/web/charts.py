@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from markupsafe import Markup
 
-from rowbus.transport.history.durations import quantile
 from rowbus.transport.history.table import HANDLERS, Point, Series, Span
+from rowbus.transport.history.teller import quantile
 from rowbus.transport.queues.diagnosis import duration
 from rowbus.web.sampling import recorder
 

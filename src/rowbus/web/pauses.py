@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from rowbus.database.sessions import Session
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses
     from rowbus.web.operations import Operation
     from rowbus.web.visit import Visit
 

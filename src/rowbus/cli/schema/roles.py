@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import typer
 
+from rowbus.cli.options import addresses_in, queue_addresses
 from rowbus.cli.schema.tables import Plan, Purpose, plans_for
-from rowbus.cli.target import addresses_in, queue_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

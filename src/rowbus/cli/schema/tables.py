@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
+from rowbus.cli.options import addresses_in, load_endpoint, load_endpoints, queue_addresses
 from rowbus.cli.store import StorePlan, store_grants, store_plan, store_table
-from rowbus.cli.target import addresses_in, load_endpoint, load_endpoints, queue_addresses
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.history.table import history_table
 from rowbus.transport.operations.discarded.table import discarded_address, discarded_table
@@ -20,16 +20,15 @@ from rowbus.transport.pauses.table import pauses_address, pauses_table
 from rowbus.transport.published_contracts.table import contracts_address, contracts_table, publishes
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.destination_rule import COPIES, SERVICECONTROL
 from rowbus.transport.queues.owners import guard
-from rowbus.transport.queues.reserved_names import COPIES, SERVICECONTROL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rowbus import Endpoint
     from rowbus.database.statements import Statement
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.transport.lanes.rule import Lanes
     from rowbus.transport.queues.records.table import OwnTable
 

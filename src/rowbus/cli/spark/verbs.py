@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Database, IntoLog, Json, Verbose
+from rowbus.cli.options import Database, IntoLog, Json, Verbose, open_log_database
 from rowbus.cli.output import complain, say, show_json
 from rowbus.cli.spark import archives as spark_archive
 from rowbus.cli.spark import archives as spark_replay
@@ -21,7 +21,6 @@ from rowbus.cli.spark import lake as spark_lake
 from rowbus.cli.spark import replicate as spark_replicate
 from rowbus.cli.spark import report as spark_report
 from rowbus.cli.spark.course import Consumer, tell
-from rowbus.cli.target import open_log_database
 
 if TYPE_CHECKING:
     from rowbus.spark.sink.janitor import JanitorReport

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rowbus.database.sqlserver.handler_connection import forbidden
-from rowbus.running.awaited_calls import Awaiting, awaited
+from rowbus.running.handling import Awaiting, awaited
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence

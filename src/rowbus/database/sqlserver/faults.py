@@ -23,7 +23,7 @@ from rowbus.errors import (
     StorageError,
     TransactionConflictError,
 )
-from rowbus.errors.exception_facts import arguments_of, attribute, is_a, text_of
+from rowbus.errors.strangers import arguments_of, attribute, is_a, text_of
 
 if TYPE_CHECKING:
     from rowbus.database.sqlserver.dsn import DataSource

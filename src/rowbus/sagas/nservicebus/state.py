@@ -19,7 +19,7 @@ import msgspec
 from msgspec import inspect
 
 from rowbus.errors import SagaStateError
-from rowbus.errors.exception_facts import text_of
+from rowbus.errors.strangers import text_of
 from rowbus.messages.bodies.json_bodies import Json
 from rowbus.messages.bodies.plain import plain
 from rowbus.messages.bodies.shape import Names, class_of, fields_of, is_list, is_object, type_of

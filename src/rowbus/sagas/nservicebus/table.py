@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rowbus.database.statements import Query, Rows
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.sagas.table import Beginning
 
 

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from rowbus.errors import MalformedHeadersError, RowbusError
-from rowbus.errors.exception_facts import exc_info_of
+from rowbus.errors.strangers import exc_info_of
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.messages.address import QueueAddress
-    from rowbus.messages.identity import Identity
+    from rowbus.messages.headers import Identity
     from rowbus.running.critical import ReportedBreaker
     from rowbus.transport.delayed_store.decisions import FailureRate
     from rowbus.transport.delayed_store.protocol import DelayedMessage

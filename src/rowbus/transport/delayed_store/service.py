@@ -13,9 +13,9 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import StorageError, StoreUnavailableError
-from rowbus.errors.exception_facts import text_of
+from rowbus.errors.strangers import text_of
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
-from rowbus.running.breaker import WAIT_WHEN_TRIGGERED
+from rowbus.running.backoff import WAIT_WHEN_TRIGGERED
 from rowbus.running.critical import Alarm, ReportedBreaker, report
 from rowbus.running.waiting import cancel, pause
 from rowbus.settings import FailureHandling, TransactionMode
@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.database.sessions import AsyncSession, Database
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
-    from rowbus.messages.identity import Identity
+    from rowbus.messages.address import Addresses, QueueAddress
+    from rowbus.messages.headers import Identity
     from rowbus.running.critical import OnCriticalError
     from rowbus.settings import EndpointSettings
     from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings, DelayedMessageStore

@@ -14,7 +14,7 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from rowbus.errors.exception_facts import exc_info_of
+from rowbus.errors.strangers import exc_info_of
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage

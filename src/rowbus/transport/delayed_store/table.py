@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.statements import Statement
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.transport.delayed.table import DelayedState
     from rowbus.transport.delayed_store.protocol import DelayedMessage
 

@@ -10,7 +10,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
-from rowbus.database.steps import BlockingSession, run_now
+from rowbus.database.statements import BlockingSession, run_now
 from rowbus.transport.pauses.table import pauses_table
 from rowbus.transport.queues.catalog.looking import is_there
 from rowbus.transport.queues.installer import make_table

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.backends import bound_table
 from rowbus.errors import ConfigurationError
-from rowbus.messages.address import refuse_nul
-from rowbus.messages.addresses import address_of
+from rowbus.messages.address import address_of, refuse_nul
 from rowbus.transport.queues.records.table import RecordStatements
 
 if TYPE_CHECKING:
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import Session
     from rowbus.database.statements import Statement
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
 
 PAUSES: Final = "Rowbus.Pauses"
 """The name of the table, in the schema of names that are given without one."""

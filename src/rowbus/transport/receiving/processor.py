@@ -19,7 +19,7 @@ from rowbus.errors import (
     StorageError,
     TransactionConflictError,
 )
-from rowbus.errors.exception_facts import is_a
+from rowbus.errors.strangers import is_a
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from rowbus.running.threads import Threads
     from rowbus.settings import EndpointSettings
     from rowbus.transport.lanes.order import Order
-    from rowbus.transport.lanes.turns import Turns
+    from rowbus.transport.lanes.turns import Shelf, Turns
     from rowbus.transport.limits.gate import Gate
     from rowbus.transport.limits.places import PlaceKeeper
     from rowbus.transport.pauses.hold import Hold
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.receiving.dispatcher import Dispatcher
     from rowbus.transport.receiving.remarks import RoundTrips
-    from rowbus.transport.receiving.shelf import Shelf
 
 logger = logging.getLogger("rowbus.receiving")
 

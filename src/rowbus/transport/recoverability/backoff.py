@@ -14,7 +14,7 @@ from typing import Final
 
 from rowbus.errors import ConfigurationError
 from rowbus.running.functions import check_function
-from rowbus.running.time_spans import time_span
+from rowbus.running.setting_types import time_span
 
 Backoff = Callable[[int], timedelta]
 """Returns the delay before a delayed retry: before the first for 1, before the second for 2."""

@@ -23,7 +23,7 @@ from rowbus.errors import (
     UnknownMessageTypeError,
     Unrecoverable,
 )
-from rowbus.errors.exception_facts import is_a
+from rowbus.errors.strangers import is_a
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import format_timestamp, parse_timestamp
 from rowbus.running.setting_types import check_types

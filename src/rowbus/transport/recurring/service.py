@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import StorageError
-from rowbus.errors.exception_facts import attribute, is_a
+from rowbus.errors.strangers import attribute, is_a
 from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import Service
 from rowbus.transport.pauses.hold import PERIOD

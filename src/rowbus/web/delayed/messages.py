@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.database.steps import run_steps_now
+from rowbus.database.statements import run_steps_now
 from rowbus.errors import InvalidAddressError, QueueNotFoundError
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_headers, short_type
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from rowbus.database.sessions import Session
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.transport.delayed.table import DelayedTable
     from rowbus.transport.delayed.waiting import LookedAtMessage, WaitingMessage
 

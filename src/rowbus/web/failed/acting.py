@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from anyio.to_thread import run_sync
 
 from rowbus.errors import ConfigurationError
-from rowbus.transport.operations import trail
+from rowbus.transport.operations import table as trail
 from rowbus.transport.operations.discarded.table import find_obstacle
 from rowbus.transport.queues.catalog.looking import refuse_strangers
 from rowbus.transport.recoverability.error_queue import ErrorQueue, Result

@@ -12,7 +12,7 @@ from rowbus.transport.queues.diagnosis import duration
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rowbus.transport.recoverability.attempts import PastAttempt
+    from rowbus.transport.recoverability.failed_message import PastAttempt
 
 
 class Line(NamedTuple):

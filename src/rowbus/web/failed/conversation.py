@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidTimestampError, MalformedHeadersError, QueueNotFoundError, StorageError
-from rowbus.errors.printable import printable
+from rowbus.errors.strangers import printable
 from rowbus.messages.headers import Header, decode_headers, parse_enclosed_types
 from rowbus.messages.timestamps import parse_timestamp
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking

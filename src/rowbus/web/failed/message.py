@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rowbus.contracts.bodies import find_misfits
 from rowbus.contracts.published import find_published
 from rowbus.errors import ConfigurationError, InvalidAddressError, MalformedHeadersError
-from rowbus.messages.addresses import address_of
+from rowbus.messages.address import address_of
 from rowbus.messages.headers import decode_headers
 from rowbus.transport.queues.catalog.looking import looking
-from rowbus.transport.recoverability.attempts import failed_before, past_attempts
-from rowbus.transport.recoverability.failed_message import FailedMessage, is_own, read
+from rowbus.transport.recoverability.failed_message import (
+    FailedMessage,
+    failed_before,
+    is_own,
+    past_attempts,
+    read,
+)
 from rowbus.transport.recoverability.table import error_queue_table
 from rowbus.web.failed.bodies import Body, shown
 from rowbus.web.failed.comparison import compared
@@ -30,10 +35,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from rowbus.database.sessions import Session
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.messages.message import PeekedMessage
-    from rowbus.transport.recoverability.attempts import PastAttempt
+    from rowbus.transport.recoverability.failed_message import PastAttempt
     from rowbus.transport.recoverability.failures.index import FailureIndex
     from rowbus.web.visit import Visit
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError, InvalidAddressError
-from rowbus.messages.addresses import address_of
+from rowbus.messages.address import address_of
 from rowbus.transport.recoverability.error_queue import ErrorQueue
 from rowbus.transport.recoverability.failed_message import Selection
 from rowbus.transport.recoverability.failures.search import Search
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rowbus.database.sessions import Session
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.transport.recoverability.failures.search import Failure
 
 ERROR: Final = "error"

@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from rowbus.errors.printable import printable
+from rowbus.errors.strangers import printable
 from rowbus.web.access.guard import Link, outside
 from rowbus.web.access.visitors import Person, Role
 from rowbus.web.openid.provider import OLD, Provider, SignInError

@@ -23,8 +23,8 @@ from rowbus.transport.pauses.table import pauses_address
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking, refuse_strangers
 from rowbus.transport.queues.catalog.looking import look as look_into
 from rowbus.transport.queues.catalog.table import catalog_of
-from rowbus.transport.queues.in_hand import LOOKED_AT, in_hand
 from rowbus.transport.queues.table import queue_table
+from rowbus.transport.queues.traffic import LOOKED_AT, in_hand
 from rowbus.transport.receiving.handler_watch import cancel_in_hand
 from rowbus.transport.recoverability.table import error_queue_table
 from rowbus.web.subscriptions import look as subscriptions_of
@@ -36,11 +36,10 @@ if TYPE_CHECKING:
     from rowbus.contracts.contract import Party, PublishedContract
     from rowbus.database.sessions import Session
     from rowbus.database.statements import Rows
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.messages.message import PeekedMessage
     from rowbus.transport.long_work.table import Cancelling, WorkStatus
-    from rowbus.transport.queues.in_hand import MessageInHand
+    from rowbus.transport.queues.traffic import MessageInHand
 
 ON_A_PAGE: Final = 50
 MOST_READ: Final = 65_536  # characters of headers, and bytes of a body, in a list

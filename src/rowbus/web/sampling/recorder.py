@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from rowbus.database.steps import BlockingSession, run_now
+from rowbus.database.statements import BlockingSession, run_now
 from rowbus.errors import PermissionDeniedError, RowbusError
 from rowbus.running.critical import Outage
 from rowbus.transport.history.table import Point, Series, Span, history_table
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowbus.database.sessions import Session
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.web.sampling.snapshot import QueueFigures, Snapshot
     from rowbus.web.sampling.statistics import Counters
 

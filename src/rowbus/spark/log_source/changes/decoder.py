@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowbus.errors import ConfigurationError
-from rowbus.log.row_change import DELETE, INSERT, TRUNCATE, UPDATE, decode_row, kind_of
+from rowbus.log.event import DELETE, INSERT, TRUNCATE, UPDATE, decode_row, kind_of
 from rowbus.spark.captured.types import Unfit, converted
 from rowbus.spark.json_rows.decoder import ONE_BY_ONE, judged, parsed
 from rowbus.spark.log_source.changes.layout import AFTER, BEFORE, FROM_EVENT, OPERATION

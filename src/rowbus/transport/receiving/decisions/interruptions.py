@@ -13,8 +13,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import HandlingInterruptedError, MalformedHeadersError
-from rowbus.errors.exception_facts import cause_of, context_of, sqlstate_of, text_of
-from rowbus.errors.printable import printable
+from rowbus.errors.strangers import cause_of, context_of, printable, sqlstate_of, text_of
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 
 if TYPE_CHECKING:
