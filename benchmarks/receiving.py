@@ -16,7 +16,7 @@ from benchmarks.measuring import Side
 from benchmarks.workload import TABLE, PlaceOrder, fill, run
 from rowbus.platform.outbox import Platform
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 
 REPORTS = [QueueTable(rowbus.QueueAddress("public", name)) for name in ("control", "monitoring")]
 PLATFORM = {

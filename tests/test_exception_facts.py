@@ -30,7 +30,7 @@ from rowbus.log.consumers.policy import DeadLetter, Retries, judge
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header, Identity
 from rowbus.transport.delayed_store import decisions
-from rowbus.transport.receiving.decisions.interruptions import lost_connection
+from rowbus.transport.receiving.decisions import lost_connection
 from rowbus.transport.recoverability.failure_headers import failed_message, python_traceback
 from rowbus.transport.recoverability.policy import FailedAttempt, MoveToErrorQueue
 from rowbus.work.fate import is_outage_in_handler

@@ -27,7 +27,7 @@ from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.composition import identity_of
 from rowbus.transport.events import log_table
 from rowbus.transport.queues.table import queue_table
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START, MARGIN
+from rowbus.transport.receiving.decisions import FROM_THE_START, MARGIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

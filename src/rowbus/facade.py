@@ -91,7 +91,6 @@ from rowbus.transport.limits.concurrency import Concurrency
 from rowbus.transport.limits.rate import RateLimit
 from rowbus.transport.long_work.table import WorkStatus
 from rowbus.transport.migrations import endpoint_sql, grant_sql, queue_sql
-from rowbus.transport.recoverability.backoff import exponential
 from rowbus.transport.recoverability.policy import (
     Decision,
     DelayedRetry,
@@ -102,6 +101,7 @@ from rowbus.transport.recoverability.policy import (
     Recoverability,
     Retries,
     Throttling,
+    exponential,
 )
 from rowbus.transport.requests.client import AsyncRequestClient, RequestClient
 

@@ -301,12 +301,12 @@ MUTANTS = (
         "waited",
         (
             Edit(
-                f"{TRANSPORT}/receiving/decisions/rounds.py",
+                f"{TRANSPORT}/receiving/decisions.py",
                 "        if started < self._last_end:\n            return\n",
                 "",
             ),
             Edit(
-                f"{TRANSPORT}/receiving/decisions/rounds.py",
+                f"{TRANSPORT}/receiving/decisions.py",
                 "LONGEST_INTERVAL = 10.0",
                 "LONGEST_INTERVAL = 1000.0",
             ),

@@ -20,7 +20,7 @@ from rowbus.errors import HandlingInterruptedError
 from rowbus.messages.headers import Header
 from rowbus.running import backoff
 from rowbus.transport.receiving import slot
-from rowbus.transport.receiving.decisions.interruptions import UNEXPLAINED
+from rowbus.transport.receiving.decisions import UNEXPLAINED
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.on_postgresql import WRITE_BUSINESS, PostgreSQL

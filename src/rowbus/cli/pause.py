@@ -14,8 +14,14 @@ from rowbus.cli.options import Database, Json, Schema, Verbose, addresses_in, no
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.queue.send import time_span
 from rowbus.errors import ConfigurationError
-from rowbus.transport.pauses.hold import pause_now
-from rowbus.transport.pauses.table import PauseKind, paused, pauses_address, pauses_table, subject_of
+from rowbus.transport.pauses.table import (
+    PauseKind,
+    pause_now,
+    paused,
+    pauses_address,
+    pauses_table,
+    subject_of,
+)
 from rowbus.transport.queues.catalog.looking import is_there
 
 if TYPE_CHECKING:

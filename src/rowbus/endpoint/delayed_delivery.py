@@ -16,7 +16,7 @@ from rowbus.transport.delayed.moves import Fallback
 from rowbus.transport.delayed.table import delayed_address
 from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings
 from rowbus.transport.delayed_store.service import DelayedStoreService, Owner, timeouts_queue
-from rowbus.transport.delayed_store.timeouts_queue import QUALIFIER
+from rowbus.transport.delayed_store.table import QUALIFIER
 from rowbus.transport.queues.destination_rule import moved_destinations
 from rowbus.transport.queues.lookout import lookout_of
 from rowbus.transport.receiving.dispatcher import NativeDelays, NoDelays

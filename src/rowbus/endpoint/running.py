@@ -38,8 +38,7 @@ from rowbus.transport.deduplication.table import InboxKeeper, inbox_table
 from rowbus.transport.history.table import history_table
 from rowbus.transport.history.teller import HandlingTimes, HistoryTeller
 from rowbus.transport.limits.table import LimitKeeper
-from rowbus.transport.pauses.hold import Hold
-from rowbus.transport.pauses.table import PauseSubject, pauses_address
+from rowbus.transport.pauses.table import Hold, PauseSubject, pauses_address
 from rowbus.transport.published_contracts.table import publishes
 from rowbus.transport.pubsub.subscribers import Subscribers
 from rowbus.transport.pubsub.table import subscription_routing

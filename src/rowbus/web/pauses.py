@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConfigurationError
-from rowbus.transport.pauses.hold import pause_now
 from rowbus.transport.pauses.table import (
     PauseKind,
     PauseSubject,
+    pause_now,
     paused,
     pauses_address,
     pauses_table,

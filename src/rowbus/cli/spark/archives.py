@@ -132,7 +132,7 @@ def compact(
 
     Readers see each event once, before, during and after. Needs no Java. Parquet archives are refused.
     """
-    from rowbus.spark.pipelines.compaction import compact as compact_files
+    from rowbus.spark.pipelines.log_archive import compact as compact_files
 
     done = compact_files(path, target_bytes=target * MEGABYTE)
     if as_json:

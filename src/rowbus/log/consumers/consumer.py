@@ -34,8 +34,7 @@ from rowbus.running.handling import concerning
 from rowbus.running.service import ElectedService, Election
 from rowbus.running.telemetry.instruments import instruments, tracing
 from rowbus.running.waiting import pause_unless_notified
-from rowbus.transport.pauses.hold import Hold
-from rowbus.transport.pauses.table import PAUSES, PauseSubject
+from rowbus.transport.pauses.table import PAUSES, Hold, PauseSubject
 from rowbus.work.fate import Kind
 
 if TYPE_CHECKING:

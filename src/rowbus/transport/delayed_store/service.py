@@ -21,12 +21,11 @@ from rowbus.running.waiting import cancel, pause
 from rowbus.settings import FailureHandling, TransactionMode
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed_store.decisions import FailureRate, is_outage
-from rowbus.transport.delayed_store.forwarder import MOST_HELD, Alarms, Forwarder, Rules
+from rowbus.transport.delayed_store.forwarder import MOST_HELD, Alarms, Forwarder, Rules, scopes
 from rowbus.transport.delayed_store.guarded_store import GuardedStore
 from rowbus.transport.delayed_store.poller import OVERLAP, DatabaseClock, DelayedStorePoller
-from rowbus.transport.delayed_store.scopes import scopes
 from rowbus.transport.delayed_store.store_receiver import StoreDelays, StoreReceiver
-from rowbus.transport.delayed_store.timeouts_queue import QUALIFIER
+from rowbus.transport.delayed_store.table import QUALIFIER
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.queues.installer import create_queue, require_queues
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
     from rowbus.messages.headers import Identity
     from rowbus.running.critical import OnCriticalError
     from rowbus.settings import EndpointSettings
+    from rowbus.transport.delayed_store.forwarder import Scopes
     from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings, DelayedMessageStore
-    from rowbus.transport.delayed_store.scopes import Scopes
     from rowbus.transport.receiving.delivery import OnPoison
 
 logger = logging.getLogger("rowbus.delaying")

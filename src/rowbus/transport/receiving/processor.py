@@ -29,7 +29,7 @@ from rowbus.running.turns import onto_loop
 from rowbus.settings import FailureHandling, TransactionMode
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.queues.table import queue_table
-from rowbus.transport.receiving.decisions.interruptions import (
+from rowbus.transport.receiving.decisions import (
     UNEXPLAINED,
     Interruption,
     interruption_in,

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from rowbus.transport.operations.discarded.table import Keep
     from rowbus.transport.operations.table import OperationsTable
     from rowbus.transport.recoverability.failed_message import FailedMessage
-    from rowbus.transport.recoverability.failures.index import FailureIndex
-    from rowbus.transport.recoverability.failures.search import Failure
+    from rowbus.transport.recoverability.failures.index import Failure, FailureIndex
     from rowbus.web.operations import Operation
     from rowbus.web.visit import Visit
 

@@ -13,7 +13,7 @@ from rowbus.errors import ConfigurationError, InvalidAddressError
 from rowbus.messages.address import address_of
 from rowbus.transport.recoverability.error_queue import ErrorQueue
 from rowbus.transport.recoverability.failed_message import Selection
-from rowbus.transport.recoverability.failures.search import Search
+from rowbus.transport.recoverability.failures.index import Search
 from rowbus.web.contents import mask
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import Session
     from rowbus.messages.address import Addresses, QueueAddress
-    from rowbus.transport.recoverability.failures.search import Failure
+    from rowbus.transport.recoverability.failures.index import Failure
 
 ERROR: Final = "error"
 FIELDS: Final = ("text", "id", "conversation", "exception", "type", "failed_in", "since", "until", "group")
