@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rowbus.messages.dispatch import Leaving
-    from rowbus.sagas.store import SagaStore
-    from rowbus.sagas.table import SagaRow
+    from rowbus.sagas.table import SagaRow, SagaStore
 
 
 class SagaContext(Context):

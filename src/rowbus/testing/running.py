@@ -22,8 +22,8 @@ from rowbus.endpoint.endpoint import Endpoint
 from rowbus.messages.address import address_of
 from rowbus.messages.headers import Header
 from rowbus.testing import record
-from rowbus.testing.decisions import Move, State, next_move, time_to_pass
 from rowbus.testing.outcome import SentMessage
+from rowbus.testing.record import Move, State, next_move, time_to_pass
 from rowbus.transport.client import AsyncClient
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.table import catalog_of

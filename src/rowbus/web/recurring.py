@@ -12,7 +12,7 @@ from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_table
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.recurring.table import COLUMNS, RECURRING, recurring_table
 from rowbus.web.pages import Action, Page, Question, View, change
-from rowbus.web.sampling.statistics import may_delete
+from rowbus.web.sampling.snapshot import may_delete
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,7 +21,7 @@ from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.web.contents import mask, text_content
 from rowbus.web.pages import Action, Page, Question, View, change
 from rowbus.web.recurring import named_table
-from rowbus.web.sampling.statistics import may_delete
+from rowbus.web.sampling.snapshot import may_delete
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,7 @@ from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.traffic import Kind
 from rowbus.transport.recoverability.failed_message import read
 from rowbus.transport.recoverability.failures.table import failures_table
-from rowbus.web.delayed.messages import WaitingRow
+from rowbus.web.delayed import WaitingRow
 from rowbus.web.pages import Page, View
 from rowbus.web.sagas import COLUMNS
 

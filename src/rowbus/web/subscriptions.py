@@ -18,7 +18,7 @@ from rowbus.transport.queues.catalog.looking import NotLookedAtError, refuse_str
 from rowbus.transport.queues.catalog.looking import look as look_at
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.web.pages import Action, Page, Question, View, change
-from rowbus.web.sampling.statistics import may_delete
+from rowbus.web.sampling.snapshot import may_delete
 
 if TYPE_CHECKING:
     from starlette.responses import Response

@@ -29,8 +29,7 @@ from rowbus.cli.options import (
 )
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.queue.verbs import create_all
-from rowbus.cli.schema.roles import LOG_PURPOSES, read_roles
-from rowbus.cli.schema.tables import Purpose, grants_for, plans_for
+from rowbus.cli.schema.tables import LOG_PURPOSES, Purpose, grants_for, plans_for, read_roles
 from rowbus.cli.store import set_up_store, store_sql, store_table
 from rowbus.cli.subscriptions import create_table
 from rowbus.database.backends import inspecting, scripts_of

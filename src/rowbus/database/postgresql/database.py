@@ -26,14 +26,13 @@ from psycopg.types.datetime import (
 
 from rowbus.database.location import TEMPORARY_PREFIX, refuse_unescaped, unescaped
 from rowbus.database.pool import SessionPool
-from rowbus.database.postgresql.connection import AsyncSession, Session, bound_sends
+from rowbus.database.postgresql.connection import AsyncSession, ReadSession, Session, bound_sends
 from rowbus.database.postgresql.faults import translate
 from rowbus.database.postgresql.handler_connection import (
     HandlerConnection,
     HandlerCursor,
     HandlerServerCursor,
 )
-from rowbus.database.postgresql.read_session import ReadSession
 from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.database.statements import Statement, control, load, no_rows, source
 from rowbus.errors import ConfigurationError

@@ -26,7 +26,7 @@ from rowbus.errors import (
 from rowbus.errors.strangers import arguments_of, attribute, is_a, text_of
 
 if TYPE_CHECKING:
-    from rowbus.database.sqlserver.dsn import DataSource
+    from rowbus.database.sqlserver.driver import DataSource
     from rowbus.database.statements import Query
 
 NO_TABLE = "42S02"

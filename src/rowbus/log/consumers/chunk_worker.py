@@ -28,8 +28,8 @@ from rowbus.work.fate import DONE, Fate, Kind, is_outage_in_handler
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
 
+    from rowbus.database.postgresql.connection import ReadSession
     from rowbus.database.postgresql.database import Database
-    from rowbus.database.postgresql.read_session import ReadSession
     from rowbus.database.postgresql.receive_session import ReceiveSession
     from rowbus.database.statements import Statement
     from rowbus.log.consumers.event_attempts import Handling, Judged, Waiting

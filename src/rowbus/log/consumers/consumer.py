@@ -40,8 +40,8 @@ from rowbus.work.fate import Kind
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 
+    from rowbus.database.postgresql.connection import ReadSession
     from rowbus.database.postgresql.database import Database
-    from rowbus.database.postgresql.read_session import ReadSession
     from rowbus.log.consumers.chunk_worker import Chunk
     from rowbus.log.consumers.event_attempts import EventAttempt, Handling
     from rowbus.log.consumers.keys import Mark

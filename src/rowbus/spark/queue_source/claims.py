@@ -1,5 +1,4 @@
-"""Claims: take messages, acknowledge them, and return those of ended leases to their queue; and the session that holds
-them.
+"""Claims: take messages, acknowledge them, return those of ended leases; and the session that holds them.
 
 `ack` also finishes a run that Spark has left: the offsets of its checkpoint name the queue, the consumer and the claim.
 

@@ -18,8 +18,7 @@ from rowbus.transport.operations.discarded.table import find_obstacle
 from rowbus.transport.queues.catalog.looking import refuse_strangers
 from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failures.index import holding
-from rowbus.web.failed.indexes import indexes
-from rowbus.web.failed.query import FIELDS, FailureQuery, allowed, asked
+from rowbus.web.failed.indexes import FIELDS, FailureQuery, allowed, asked, indexes
 from rowbus.web.history import latest
 from rowbus.web.operations import Note, State, begin, end, note, start_to_keep
 from rowbus.web.pages import Question

@@ -41,8 +41,15 @@ from rowbus.transport.queues.catalog.looking import (
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import Finding, Level
 from rowbus.transport.queues.traffic import CLOCK_OFF, HEAP, Kind
-from rowbus.web.sampling.snapshot import AbsentEndpoint, DelayedFigures, QueueFigures, Snapshot
-from rowbus.web.sampling.statistics import Counters, counters, instances
+from rowbus.web.sampling.snapshot import (
+    AbsentEndpoint,
+    Counters,
+    DelayedFigures,
+    QueueFigures,
+    Snapshot,
+    counters,
+    instances,
+)
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session

@@ -1,5 +1,4 @@
-"""The message-flow report as tables of text, for a terminal: what they were made of, and its numbers, spans, sizes,
-moments.
+"""The message-flow report as tables of text, for a terminal: what these were made of, and numbers, spans, moments.
 
 Invariants: pure; needs no Spark; a table without rows is left out; every finite number has a text.
 """
