@@ -18,8 +18,7 @@ from benchmarks.measuring import Measurement, Side
 from benchmarks.workload import BODY, MESSAGE, QUEUE, empty, headers_text, run
 from rowbus.bench.statements import move_due
 from rowbus.database.postgresql.database import Database
-from rowbus.messages.headers import decode_headers, encode_copied_headers
-from rowbus.messages.identity import Identity
+from rowbus.messages.headers import Identity, decode_headers, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.transport.delayed.mover import open_session
 from rowbus.transport.delayed.moves import DueMoves, Fallback

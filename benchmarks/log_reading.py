@@ -21,7 +21,7 @@ from benchmarks.log_producing import DATA
 from benchmarks.measuring import Side
 from benchmarks.reporting import NotRunError
 from rowbus.database.postgresql.database import Database
-from rowbus.log.consumers.batch_reader import read_batch
+from rowbus.log.consumers.chunk_worker import read_batch
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.settings import ConsumerSettings
 

@@ -14,9 +14,9 @@ import psycopg
 import rowbus
 from benchmarks.measuring import Side
 from benchmarks.workload import TABLE, PlaceOrder, fill, run
-from rowbus.platform.connection import Platform
+from rowbus.platform.outbox import Platform
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 
 REPORTS = [QueueTable(rowbus.QueueAddress("public", name)) for name in ("control", "monitoring")]
 PLATFORM = {

@@ -17,7 +17,7 @@ from benchmarks.handlers import Countdown, Handler, side
 from benchmarks.measuring import Side, ratio
 from benchmarks.reporting import Bench, Result, show
 from benchmarks.workload import TABLE, PlaceOrder, fill
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 
 INSERT = "insert into bench_orders (order_id, total) values (%s, %s)"
 MOST_CPU = {1: 240.0, 8: 200.0}  # µs of the client a message, by concurrency

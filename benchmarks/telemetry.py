@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
 from benchmarks import receiving
 from benchmarks.measuring import Measurement, ratio
 from benchmarks.reporting import Bench, Result, show
-from rowbus.running.telemetry import instruments, tracing
+from rowbus.running.telemetry import instruments
 
 SAMPLED = 0.01
 
@@ -76,10 +76,10 @@ def _measuring() -> Generator[None]:
 def _tracing() -> Generator[None]:
     provider = TracerProvider(sampler=ParentBasedTraceIdRatio(SAMPLED))
     provider.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
-    tracing.use(provider)
+    instruments.use(provider)
     try:
         with _measuring():
             yield
     finally:
-        tracing.use(None)
+        instruments.use(None)
         provider.shutdown()

@@ -15,8 +15,7 @@ import psycopg
 import rowbus
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import Statement
-from rowbus.messages.headers import encode_headers
-from rowbus.messages.identity import Identity
+from rowbus.messages.headers import Identity, encode_headers
 from rowbus.messages.message_types import serialize
 from rowbus.messages.outgoing import Origin, compose
 from rowbus.transport.composition import identity_of

@@ -12,7 +12,7 @@ import psycopg
 import rowbus
 from rowbus.database.postgresql import faults
 from rowbus.database.sqlserver import faults as sqlserver_faults
-from rowbus.errors.exception_facts import (
+from rowbus.errors.strangers import (
     arguments_of,
     attribute,
     chain_of,
@@ -20,17 +20,17 @@ from rowbus.errors.exception_facts import (
     exc_info_of,
     is_a,
     notes_of,
+    printable_value,
     sqlstate_of,
     text_of,
+    traceback_of,
     type_name,
 )
-from rowbus.errors.printable import printable_value, traceback_of
 from rowbus.log.consumers.policy import DeadLetter, Retries, judge
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.headers import Header
-from rowbus.messages.identity import Identity
+from rowbus.messages.headers import Header, Identity
 from rowbus.transport.delayed_store import decisions
-from rowbus.transport.receiving.decisions.interruptions import lost_connection
+from rowbus.transport.receiving.decisions import lost_connection
 from rowbus.transport.recoverability.failure_headers import failed_message, python_traceback
 from rowbus.transport.recoverability.policy import FailedAttempt, MoveToErrorQueue
 from rowbus.work.fate import is_outage_in_handler

@@ -9,7 +9,7 @@ import re
 
 import griffe
 
-from rowbus.transport import send_options
+from rowbus.transport import send_verbs
 
 UNPACKED = re.compile(r"Unpack\[(\w+)\]")
 
@@ -28,7 +28,7 @@ class ShownOptions(griffe.Extension):
 
 
 def _add(parameters: griffe.Parameters, kind: str) -> None:
-    for option in send_options.parameters_of(getattr(send_options, kind)):
+    for option in send_verbs.parameters_of(getattr(send_verbs, kind)):
         parameters.add(
             griffe.Parameter(
                 option.name,

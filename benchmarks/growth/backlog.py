@@ -17,7 +17,7 @@ from benchmarks.growth.curves import Curve, Figures, Line, Point, Share, curves,
 from benchmarks.growth.showing import show
 from benchmarks.reporting import Bench, Result
 from benchmarks.workload import TABLE, PlaceOrder, add, fill
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 
 LEAST, MOST = 10_000, 1_000_000
 REPEATS = 5  # times that messages are received at a size, each round

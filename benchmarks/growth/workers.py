@@ -21,7 +21,7 @@ from benchmarks.growth.showing import show
 from benchmarks.reporting import Bench, Result
 from benchmarks.workload import TABLE, PlaceOrder, add, empty
 from rowbus.database.postgresql.connection import Session
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START, LowerBound
+from rowbus.transport.receiving.decisions import FROM_THE_START, LowerBound
 
 COUNTS, USUAL = (1, 2, 4, 8, 16, 32, 64), 64
 PATIENCE = 120.0  # seconds until a process receives

@@ -16,10 +16,9 @@ from rowbus.database.location import resolve_dsn
 from rowbus.log.archive import archived_event, archived_message, content_of
 from rowbus.log.event import Event
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.message import OutgoingMessage, new_message_id
 from rowbus.messages.message_types import serialize
 from rowbus.messages.outgoing import Options, Origin, compose
-from rowbus.messages.uuids import new_message_id
 from rowbus.running.critical import Alarm, ReportedBreaker, log_critical
 from rowbus.running.functions import check_function
 from rowbus.running.service import Service
@@ -28,7 +27,7 @@ from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.composition import identity_of
 from rowbus.transport.events import log_table
 from rowbus.transport.queues.table import queue_table
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START, MARGIN
+from rowbus.transport.receiving.decisions import FROM_THE_START, MARGIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -44,12 +44,12 @@ from rowbus.errors import (
 )
 from rowbus.log.applied_events import AsyncDeduplication, Deduplication
 from rowbus.log.archive import ArchivedMessage, archived_message
-from rowbus.log.cause import Cause, cause, cause_async, read_cause
 from rowbus.log.consumers.handlers import LogContext, SyncLogContext
 from rowbus.log.event import Batch, DeadEvent, Event, Tick
 from rowbus.log.log import AsyncLog, Log
 from rowbus.log.migrations import capture_sql, log_grant_sql, log_sql, release_sql
 from rowbus.log.ticker.ticker import Ticker
+from rowbus.log.trace import Cause, cause, cause_async, read_cause
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.bodies.dotnet_xml import Xml
 from rowbus.messages.bodies.json_bodies import Json
@@ -59,9 +59,9 @@ from rowbus.messages.bodies.shape import OpenEnum
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import command, declare, event, message
 from rowbus.messages.mutators import Draft, Mutator
+from rowbus.messages.outgoing import UniqueMessageId
 from rowbus.messages.return_code import ReturnCode
 from rowbus.messages.sqlserver_address import SqlServerAddress
-from rowbus.messages.uniqueness import UniqueMessageId
 from rowbus.running.threads import run_in_thread
 from rowbus.sagas.context import SagaContext
 from rowbus.sagas.saga import Saga, handles, not_found, starts, timeout, upgrade
@@ -78,7 +78,7 @@ from rowbus.transport.claims.claim_check import ClaimCheck, ClaimStore
 from rowbus.transport.claims.claim_table import ClaimTable
 from rowbus.transport.claims.file_share import FileShare
 from rowbus.transport.client import AsyncClient, Client
-from rowbus.transport.deduplication.inbox import AsyncInbox, Inbox
+from rowbus.transport.deduplication.table import AsyncInbox, Inbox
 from rowbus.transport.delayed.standalone_mover import DelayedMover
 from rowbus.transport.delayed_store.protocol import (
     DelayedDeliverySettings,
@@ -91,7 +91,6 @@ from rowbus.transport.limits.concurrency import Concurrency
 from rowbus.transport.limits.rate import RateLimit
 from rowbus.transport.long_work.table import WorkStatus
 from rowbus.transport.migrations import endpoint_sql, grant_sql, queue_sql
-from rowbus.transport.recoverability.backoff import exponential
 from rowbus.transport.recoverability.policy import (
     Decision,
     DelayedRetry,
@@ -102,6 +101,7 @@ from rowbus.transport.recoverability.policy import (
     Recoverability,
     Retries,
     Throttling,
+    exponential,
 )
 from rowbus.transport.requests.client import AsyncRequestClient, RequestClient
 

@@ -209,7 +209,7 @@ MUTANTS = (
         "programs wait long before they connect again",
         "stop-server",
         "stood still",
-        (Edit("rowbus/running/breaker.py", "WAIT_WHEN_ARMED = 1.0", "WAIT_WHEN_ARMED = 12.0"),),
+        (Edit("rowbus/running/backoff.py", "WAIT_WHEN_ARMED = 1.0", "WAIT_WHEN_ARMED = 12.0"),),
         rounds=1,
     ),
     Mutant(
@@ -301,12 +301,12 @@ MUTANTS = (
         "waited",
         (
             Edit(
-                f"{TRANSPORT}/receiving/decisions/rounds.py",
+                f"{TRANSPORT}/receiving/decisions.py",
                 "        if started < self._last_end:\n            return\n",
                 "",
             ),
             Edit(
-                f"{TRANSPORT}/receiving/decisions/rounds.py",
+                f"{TRANSPORT}/receiving/decisions.py",
                 "LONGEST_INTERVAL = 10.0",
                 "LONGEST_INTERVAL = 1000.0",
             ),

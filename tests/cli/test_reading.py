@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowbus.cli.queue.send import header, time_span
-from rowbus.errors.printable import printable_lines
+from rowbus.errors.strangers import printable_lines
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_body, read_headers, short_type, time_sent
 from tests.fixtures.every import every

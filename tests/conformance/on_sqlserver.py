@@ -24,7 +24,7 @@ from typing import Any, Self, cast
 import pytest
 
 from rowbus.database.sqlserver import driver
-from rowbus.database.sqlserver.dsn import DataSource, parse
+from rowbus.database.sqlserver.driver import DataSource, parse
 from rowbus.errors import RowbusError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.sqlserver_address import SqlServerAddress, quote

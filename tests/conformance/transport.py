@@ -17,7 +17,7 @@ import pytest
 from rowbus.endpoint.recovery import Recovery
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import Send
-from rowbus.messages.identity import Identity
+from rowbus.messages.headers import Identity
 from rowbus.messages.message import OutgoingMessage
 from rowbus.settings import EndpointSettings, FailureHandling, TransactionMode
 from rowbus.transport.receiving.delivery import Callbacks, Delivery, ErrorResult, FailedDelivery

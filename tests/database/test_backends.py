@@ -14,8 +14,7 @@ import rowbus
 from rowbus.database import backends
 from rowbus.database.location import DATABASE_VARIABLE
 from rowbus.errors import ConfigurationError, InvalidAddressError
-from rowbus.messages.address import QueueAddress
-from rowbus.messages.addresses import PostgresAddresses, address_of
+from rowbus.messages.address import PostgresAddresses, QueueAddress, address_of
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.table import queue_table

@@ -21,7 +21,7 @@ from rowbus.errors import (
 )
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 from rowbus.work.fate import is_outage, is_outage_in_handler
 from tests.fixtures.sessions import bodies, message, note, received, seen, take
 

@@ -23,7 +23,7 @@ from rowbus.errors import (
     StorageError,
 )
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 from tests.fixtures.every import every
 from tests.fixtures.sessions import bodies, listening_to, message, note, put, received, seen
 

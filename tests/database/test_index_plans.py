@@ -23,7 +23,7 @@ from rowbus.transport.delayed.policy import PassedOver
 from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.queues.lookout import CONFIGURE
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 from tests.fixtures.sessions import FILL_DELAYED, FILL_QUEUE, answers, listening_to, mislead, put, run
 
 BACKLOG = 3_000

@@ -16,7 +16,7 @@ from rowbus.database.postgresql.roundtrip import SETTLED, Roundtrips, _Request
 from rowbus.database.statements import control
 from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 from tests.fixtures.sessions import mislead, put, received
 
 BURST = 20_000

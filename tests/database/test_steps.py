@@ -7,7 +7,7 @@ import inspect
 
 import pytest
 
-from rowbus.database.steps import run_now
+from rowbus.database.statements import run_now
 
 
 async def double(number: int) -> int:

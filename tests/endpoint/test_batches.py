@@ -9,7 +9,7 @@ import pytest
 
 import rowbus
 from rowbus.messages.headers import Header
-from rowbus.transport.receiving.decisions import rounds
+from rowbus.transport.receiving import decisions
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.on_postgresql import FAIL_AT_COMMIT, WRITE_BUSINESS
 from tests.conformance.transport import (
@@ -174,7 +174,7 @@ async def test_batches_of_several_slots_and_instances_lose_and_repeat_nothing(
 async def test_a_unit_grows_while_messages_wait_and_is_one_again_after_a_failure(
     endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rounds, "LONGEST", 3600.0)  # the machine of the test may be slow
+    monkeypatch.setattr(decisions, "LONGEST", 3600.0)  # the machine of the test may be slow
     batches = Batches(endpoints, batch_size="auto")
 
     await batches.process(*map(str, range(12)), "fail", *map(str, range(12, 17)))

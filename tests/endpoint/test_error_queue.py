@@ -11,7 +11,7 @@ import pytest
 
 import rowbus
 from rowbus.messages.headers import Header
-from rowbus.running import breaker
+from rowbus.running import backoff
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.settings import Settings
 from tests.conformance.transport import (
@@ -41,8 +41,8 @@ KINDS = ["failing", "unreadable"]
 @pytest.fixture
 def quick_breakers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a failure wait 50 ms instead of 1 s, and 10 s once critical."""
-    monkeypatch.setattr(breaker, "WAIT_WHEN_ARMED", QUICKLY)
-    monkeypatch.setattr(breaker, "WAIT_WHEN_TRIGGERED", QUICKLY)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_ARMED", QUICKLY)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_TRIGGERED", QUICKLY)
 
 
 class Broken:

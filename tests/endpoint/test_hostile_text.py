@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 import rowbus
-from rowbus.errors.printable import LONGEST_TRACEBACK
+from rowbus.errors.strangers import LONGEST_TRACEBACK
 from rowbus.messages.headers import Header
 from rowbus.messages.malformed_headers import MALFORMED_PREFIX
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder

@@ -18,9 +18,9 @@ import pytest
 import rowbus
 from rowbus.errors import HandlingInterruptedError
 from rowbus.messages.headers import Header
-from rowbus.running import breaker
+from rowbus.running import backoff
 from rowbus.transport.receiving import slot
-from rowbus.transport.receiving.decisions.interruptions import UNEXPLAINED
+from rowbus.transport.receiving.decisions import UNEXPLAINED
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.on_postgresql import WRITE_BUSINESS, PostgreSQL
@@ -220,7 +220,7 @@ async def test_an_unrecoverable_interruption_is_not_retried(endpoints: Endpoints
 async def test_a_server_that_goes_away_is_counted_against_no_message(
     crashable_server: CrashableServer, monkeypatch: pytest.MonkeyPatch, *, crash: bool
 ) -> None:
-    monkeypatch.setattr(breaker, "WAIT_WHEN_ARMED", 0.05)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_ARMED", 0.05)
     backend = await PostgreSQL.open(crashable_server.dsn)
     endpoints = Endpoints(backend, SENDS_ATOMIC)
     policy = rowbus.Recoverability(immediate=0, delayed=0)
@@ -248,7 +248,7 @@ async def test_a_server_that_goes_away_is_counted_against_no_message(
 async def test_a_message_that_crashes_its_server_again_and_again_is_in_the_error_queue_in_the_end(
     crashable_server: CrashableServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(breaker, "WAIT_WHEN_ARMED", 0.05)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_ARMED", 0.05)
     backend = await PostgreSQL.open(crashable_server.dsn)
     endpoints = Endpoints(backend, SENDS_ATOMIC)
     killers = Killers(endpoints, concurrency=2, recoverability=rowbus.Recoverability(immediate=3, delayed=0))
@@ -282,7 +282,7 @@ LACKING = {"disk full": "53100", "out of memory": "53200", "io error": "58030"}
 async def test_a_server_that_lacks_something_is_counted_against_no_message(
     endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
-    monkeypatch.setattr(breaker, "WAIT_WHEN_ARMED", 0.02)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_ARMED", 0.02)
     monkeypatch.setattr(slot, "PASSED_OVER", 0.1)
     backend = endpoints.backend
     killers = Killers(endpoints, recoverability=rowbus.Recoverability(immediate=0, delayed=0))

@@ -13,9 +13,9 @@ import pytest
 import rowbus
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving import receiver as receiver_module
-from rowbus.transport.receiving.decisions.rounds import Round
+from rowbus.transport.receiving.decisions import Round
 from rowbus.transport.receiving.delivery import Delivery
-from rowbus.transport.receiving.peeking import OwnPeeking
+from rowbus.transport.receiving.rounds import OwnPeeking
 from tests.conformance.endpoints import Endpoints, PlaceOrder
 from tests.conformance.transport import (
     A_WHILE,

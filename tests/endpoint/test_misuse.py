@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rowbus
-from rowbus.messages.addresses import PostgresAddresses
+from rowbus.messages.address import PostgresAddresses
 from rowbus.messages.outgoing import Options, Origin
 from rowbus.transport.composition import Composer
 from tests.conformance.endpoints import ERROR, NO_RETRIES

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 import rowbus
-from rowbus.endpoint.steps.mutation import with_mutators
+from rowbus.endpoint.steps.chain import with_mutators
 from rowbus.errors import ConfigurationError, InvalidHeaderError
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage

@@ -15,7 +15,7 @@ from rowbus import contracts
 from rowbus.contracts.published import find_published
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.endpoint import publication
-from rowbus.running import breaker
+from rowbus.running import backoff
 from rowbus.transport.published_contracts.table import SEEN_EVERY, contracts_address, contracts_table
 from tests.conformance.transport import eventually
 from tests.fixtures.command_line import as_role
@@ -111,7 +111,7 @@ async def test_an_outage_of_it_is_said_once_and_ends_nothing(
     database: str, ask: Ask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(publication, "SEEN_EVERY", SEEN_EVERY / 100_000)
-    monkeypatch.setattr(breaker, "WAIT_WHEN_ARMED", 0.01)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_ARMED", 0.01)
     caplog.set_level(logging.INFO, "rowbus")
     async with endpoint(database):
         ask('alter table "Rowbus.Contracts" rename column document to text')

@@ -11,7 +11,7 @@ from typing import Unpack
 import pytest
 
 import rowbus
-from rowbus.running import breaker
+from rowbus.running import backoff
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.on_postgresql import WRITE_BUSINESS, PostgreSQL
@@ -29,8 +29,8 @@ ORDERS = 200
 @pytest.fixture(autouse=True)
 def _quick_breakers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a failure wait 50 ms instead of 1 s, and 10 s once critical."""
-    monkeypatch.setattr(breaker, "WAIT_WHEN_ARMED", QUICKLY)
-    monkeypatch.setattr(breaker, "WAIT_WHEN_TRIGGERED", QUICKLY)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_ARMED", QUICKLY)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_TRIGGERED", QUICKLY)
 
 
 class Writer:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rowbus
-from rowbus.endpoint.routes import Routes
+from rowbus.endpoint.sender import Routes
 from rowbus.errors import ConfigurationError, InvalidAddressError, InvalidHeaderError
 from rowbus.messages.headers import Header
 from tests.conformance import endpoints as shop

@@ -20,7 +20,7 @@ from rowbus.database.postgresql.connection import AsyncSession
 from rowbus.transport.queues import lookout
 from rowbus.transport.queues.lookout import QueueWatch
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import Endpoints, PlaceOrder
 from tests.conformance.transport import eventually, within

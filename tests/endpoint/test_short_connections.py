@@ -11,7 +11,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 import rowbus
-from rowbus.running import breaker
+from rowbus.running import backoff
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.transport import RECEIVE_ONLY, eventually, in_transaction_modes
@@ -86,7 +86,7 @@ async def test_publishing_in_a_handler_needs_no_second_connection(
 async def test_an_immediate_send_without_a_connection_is_an_outage_and_counts_against_no_message(
     endpoints: Endpoints, limited: tuple[Backend, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(breaker, "WAIT_WHEN_ARMED", 0.02)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_ARMED", 0.02)
     backend, role = limited
     attempts = 0
     endpoint = endpoints.make(

@@ -9,7 +9,7 @@ import pytest
 
 import rowbus
 from rowbus.messages.headers import Header
-from rowbus.running import breaker
+from rowbus.running import backoff
 from rowbus.work import book
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.settings import Settings
@@ -43,8 +43,8 @@ NOTHING = "alter table error add check (false)"
 @pytest.fixture(autouse=True)
 def quick_breakers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a failure wait 20 ms instead of 1 s, and 10 s once critical."""
-    monkeypatch.setattr(breaker, "WAIT_WHEN_ARMED", QUICKLY)
-    monkeypatch.setattr(breaker, "WAIT_WHEN_TRIGGERED", QUICKLY)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_ARMED", QUICKLY)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_TRIGGERED", QUICKLY)
 
 
 def make_sales(

@@ -23,7 +23,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 import rowbus
 from rowbus.database.postgresql.database import Database
 from rowbus.log.schema.installer import install_now
-from rowbus.running.telemetry import instruments, tracing
+from rowbus.running.telemetry import instruments
 from rowbus.running.telemetry.spans import Spans, _fail, extracted
 from tests.conformance.transport import eventually
 from tests.endpoint.otlp import receiving_traces
@@ -59,9 +59,9 @@ def traces() -> Iterator[Traces]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    tracing.use(provider)
+    instruments.use(provider)
     yield Traces(provider, exporter)
-    tracing.use(None)
+    instruments.use(None)
     provider.shutdown()
 
 
@@ -178,14 +178,14 @@ async def test_a_receiver_of_otlp_gets_the_trace_over_the_wire(
         provider.add_span_processor(
             BatchSpanProcessor(OTLPSpanExporter(endpoint=receiver.url), schedule_delay_millis=50)
         )
-        tracing.use(provider)
+        instruments.use(provider)
         try:
             async with shipping, sales, log, rowbus.Ticker(database):
                 with provider.get_tracer("test").start_as_current_span("request"):
                     send(database, "Start")
                 await eventually(has_come)
         finally:
-            tracing.use(None)
+            instruments.use(None)
             provider.shutdown()
 
     request, handled = receiver.one("request"), receiver.one("process Sales", "Start")
@@ -247,12 +247,12 @@ async def test_a_batch_is_received_and_settled_in_spans_that_link_to_its_message
 
 
 async def test_headers_travel_on_though_nothing_is_sampled(database: str, sales: rowbus.Endpoint) -> None:
-    tracing.use(TracerProvider(sampler=ALWAYS_OFF))
+    instruments.use(TracerProvider(sampler=ALWAYS_OFF))
     try:
         await sales.install()
         send(database, "Remind")
     finally:
-        tracing.use(None)
+        instruments.use(None)
 
     with psycopg.connect(database) as connection:
         (headers,) = connection.execute('select headers from "Sales"').fetchone() or ("",)

@@ -21,7 +21,7 @@ from rowbus.errors import ConnectionLostError
 from rowbus.log.schema.installer import install_now
 from rowbus.log.ticker.sessions import open_session
 from rowbus.log.ticker.ticker import TickerService, Ticking, configuration
-from rowbus.running import breaker
+from rowbus.running import backoff
 from rowbus.running.critical import Alarm
 from rowbus.testing import FakeClock
 from tests.conformance.transport import eventually, never
@@ -49,8 +49,8 @@ class Settings(TypedDict, total=False):
 @pytest.fixture(autouse=True)
 def _quick_breakers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a failure wait 50 ms instead of 1 s, and 10 s once critical."""
-    monkeypatch.setattr(breaker, "WAIT_WHEN_ARMED", 0.05)
-    monkeypatch.setattr(breaker, "WAIT_WHEN_TRIGGERED", 0.05)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_ARMED", 0.05)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_TRIGGERED", 0.05)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 import rowbus
 from rowbus.database.postgresql.database import LONGEST_NAME, Database, marked
 from rowbus.log.examination import examine
-from rowbus.messages.addresses import PostgresAddresses
+from rowbus.messages.address import PostgresAddresses
 from rowbus.running.bounded import Bounded
 from rowbus.running.service import Stoppable
 from rowbus.running.telemetry import process

@@ -13,7 +13,7 @@ import rowbus
 from rowbus.errors import ConfigurationError, MessageSerializationError
 from rowbus.messages import message_types
 from rowbus.messages.conventions import Classes, Kind
-from rowbus.messages.event_content import event_content
+from rowbus.messages.dispatch import event_content
 from rowbus.messages.message_names import enclosed_types
 from rowbus.messages.message_types import contract_of, with_parents
 from rowbus.testing import run_handlers

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import rowbus
 from rowbus.errors import InvalidHeaderError
-from rowbus.messages.headers import Header, decode_headers, encode_headers, parse_enclosed_types
-from rowbus.messages.identity import Identity
+from rowbus.messages.headers import Header, Identity, decode_headers, encode_headers, parse_enclosed_types
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.outgoing import COMPATIBLE_VERSION, Content, Options, Origin, compose
 from tests.fixtures.every import every

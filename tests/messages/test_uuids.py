@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import RFC_4122, UUID
 
-from rowbus.messages.uuids import random_uuid_texts
+from rowbus.messages.message import random_uuid_texts
 from tests.fixtures.every import every
 
 

@@ -13,8 +13,7 @@ import pytest
 
 import rowbus
 from rowbus.errors import ConfigurationError
-from rowbus.platform.forms import is_countable
-from rowbus.platform.measurements import decoded
+from rowbus.platform.forms import decoded, is_countable
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.transport import SimulatedError, eventually
 

@@ -14,19 +14,20 @@ import pytest
 from rowbus.errors import MessageSerializationError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import DelayedSend, Send
-from rowbus.messages.identity import Identity
+from rowbus.messages.headers import Identity
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.messages.state_change import StateChange
 from rowbus.messages.timestamps import format_timestamp, parse_time_span
-from rowbus.platform.forms import checked, is_countable
-from rowbus.platform.measurements import (
+from rowbus.platform.forms import (
     LONGEST_SPAN,
     LONGEST_TAG,
     MOST_ENTRIES,
     Measurement,
+    checked,
     decoded,
     encoded,
+    is_countable,
     messages_of,
     ticks_at,
 )

@@ -9,7 +9,7 @@ import inspect
 import pytest
 
 from rowbus.errors import HandlerError
-from rowbus.running.awaited_calls import AwaitedCall, Awaiting, awaited, note_calls, refuse_forgotten
+from rowbus.running.handling import AwaitedCall, Awaiting, awaited, note_calls, refuse_forgotten
 
 
 class Context(Awaiting):

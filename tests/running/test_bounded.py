@@ -14,20 +14,19 @@ import pytest
 from rowbus.database.backends import bound_table
 from rowbus.endpoint.handlers import Handlers
 from rowbus.errors import QueueNotFoundError, UnknownMessageTypeError
-from rowbus.log import row_change as change
+from rowbus.log import event as change
 from rowbus.messages import message_types as messages
-from rowbus.messages.address import QueueAddress
-from rowbus.messages.addresses import PostgresAddresses
+from rowbus.messages.address import PostgresAddresses, QueueAddress
 from rowbus.messages.dispatch import AppendedEvent, DelayedSend, Send
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
 from rowbus.running.bounded import LONGEST_REMEMBERED, MOST, Bounded
 from rowbus.spark.sink.targets.queue import FrameRow, HeaderWriter
+from rowbus.transport.client import Inserts
 from rowbus.transport.delayed import policy as due_moves
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.events import log_table
-from rowbus.transport.inserts import Inserts
 from rowbus.transport.queues.postgresql import COPIES_AT_ONCE, SETS_KEPT, _copies
 from rowbus.transport.queues.table import destination_table, queue_table
 from rowbus.transport.receiving.dispatcher import Dispatcher
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rowbus.database.sessions import SessionPool
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses
 
 MANY = 20_000
 SEVERAL = 3 * MOST  # where each costs a millisecond

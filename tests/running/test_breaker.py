@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowbus.running.breaker import WAIT_WHEN_ARMED, WAIT_WHEN_TRIGGERED, CircuitBreaker
+from rowbus.running.backoff import WAIT_WHEN_ARMED, WAIT_WHEN_TRIGGERED, CircuitBreaker
 from rowbus.testing import FakeClock
 
 patiently = settings(deadline=None, max_examples=60)

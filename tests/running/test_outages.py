@@ -29,21 +29,19 @@ from rowbus.log.consumers.life import Heartbeat
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.ticker.maintenance import Maintenance
 from rowbus.log.ticker.ticker import TickerService
-from rowbus.messages.address import QueueAddress
-from rowbus.messages.addresses import PostgresAddresses
-from rowbus.messages.identity import Identity
+from rowbus.messages.address import PostgresAddresses, QueueAddress
+from rowbus.messages.headers import Identity
 from rowbus.messages.message import MessageRow
 from rowbus.platform.checks import CheckService
 from rowbus.platform.heartbeats import Heartbeats
 from rowbus.platform.outbox import Metrics
-from rowbus.running import breaker, service
+from rowbus.running import backoff, service
 from rowbus.running.critical import Alarm, ReportedBreaker
 from rowbus.settings import ConsumerSettings
 from rowbus.transport.claims.claim_table import ClaimKeeper
 from rowbus.transport.claims.table import claimed_values
-from rowbus.transport.deduplication.inbox import InboxKeeper
 from rowbus.transport.deduplication.postgresql import InboxTable
-from rowbus.transport.deduplication.table import inbox_table
+from rowbus.transport.deduplication.table import InboxKeeper, inbox_table
 from rowbus.transport.delayed.installer import create_delayed
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
@@ -63,8 +61,7 @@ from rowbus.transport.receiving.receiver import Receiver
 from rowbus.transport.recurring.schedule import Interval
 from rowbus.transport.recurring.service import Recurring, RecurringService
 from rowbus.transport.recurring.table import recurring_table
-from rowbus.transport.requests.pending import PendingRequests
-from rowbus.transport.requests.receiver import AnswerReceiver, Sweeper
+from rowbus.transport.requests.receiver import AnswerReceiver, PendingRequests, Sweeper
 from rowbus.transport.uniqueness.table import UniqueKeeper, unique_table
 from tests.conformance.transport import eventually, never
 
@@ -87,8 +84,8 @@ TICKER = rowbus.TickerSettings(standby_delay=SHORT, retry_delay=SHORT, maintenan
 @pytest.fixture(autouse=True)
 def _quick_breakers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a failure wait 10 ms instead of 1 s, and 10 s once critical."""
-    monkeypatch.setattr(breaker, "WAIT_WHEN_ARMED", 0.01)
-    monkeypatch.setattr(breaker, "WAIT_WHEN_TRIGGERED", 0.01)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_ARMED", 0.01)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_TRIGGERED", 0.01)
 
 
 Opened = TypeVar("Opened", AsyncSession, ReceiveSession)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import rowbus
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.errors import MessageSerializationError, RowbusError, Unrecoverable
-from rowbus.errors.printable import (
+from rowbus.errors.strangers import (
     LONGEST_TEXT,
     LONGEST_TRACEBACK,
     LONGEST_VALUE,

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from rowbus.errors import StorageError
-from rowbus.running import breaker
+from rowbus.running import backoff
 from rowbus.running import service as services_base
 from rowbus.running.critical import Alarm, ReportedBreaker
 from rowbus.running.service import ElectedService, Election, Service
@@ -25,8 +25,8 @@ AWAY = StorageError("away", sqlstate=None, transient=True)
 @pytest.fixture(autouse=True)
 def _quick_breakers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a failure wait 1 ms instead of 1 s, and 10 s once critical."""
-    monkeypatch.setattr(breaker, "WAIT_WHEN_ARMED", 0.001)
-    monkeypatch.setattr(breaker, "WAIT_WHEN_TRIGGERED", 0.001)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_ARMED", 0.001)
+    monkeypatch.setattr(backoff, "WAIT_WHEN_TRIGGERED", 0.001)
 
 
 @pytest.fixture(autouse=True)

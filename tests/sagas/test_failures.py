@@ -10,8 +10,8 @@ import pytest
 
 import rowbus
 from rowbus.messages.headers import Header
-from rowbus.sagas.component import SagaComponent
 from rowbus.sagas.invocation import Invocation
+from rowbus.sagas.saga import SagaComponent
 from tests.conformance.endpoints import ERROR, NO_RETRIES
 from tests.conformance.transport import eventually
 from tests.sagas.shop import (

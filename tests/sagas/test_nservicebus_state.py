@@ -16,10 +16,9 @@ import pytest
 
 import rowbus
 from rowbus.database.backends import addresses_of
-from rowbus.messages.addresses import PostgresAddresses
+from rowbus.messages.address import PostgresAddresses
 from rowbus.sagas.nservicebus.postgresql import index_name
-from rowbus.sagas.nservicebus.state import NServiceBusForm
-from rowbus.sagas.nservicebus.table import Correlation, correlation_of, table_address
+from rowbus.sagas.nservicebus.table import Correlation, NServiceBusForm, correlation_of, table_address
 from tests.fixtures.every import every
 from tests.sagas.nservicebus import OrderData, OrderSaga, StartOrder
 

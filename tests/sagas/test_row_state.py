@@ -14,8 +14,8 @@ import pytest
 import rowbus
 from rowbus.sagas.definition import Definition, Layout
 from rowbus.sagas.invocation import read_state, written_state
+from rowbus.sagas.state import Upgrade
 from rowbus.sagas.table import SagaRow
-from rowbus.sagas.upgrades import Upgrade
 from tests.fixtures.every import every
 from tests.sagas.shop import PlaceOrder
 

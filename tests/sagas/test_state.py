@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import rowbus
-from rowbus.sagas.state import StateForm
-from rowbus.sagas.upgrades import Step
+from rowbus.sagas.state import StateForm, Step
 from tests.fixtures.every import every
 
 

@@ -14,16 +14,14 @@ from rowbus.database.backends import inspecting
 from rowbus.database.postgresql.database import Database
 from rowbus.database.sessions import Session
 from rowbus.errors import RowbusError
-from rowbus.messages.address import QueueAddress
-from rowbus.messages.addresses import PostgresAddresses
+from rowbus.messages.address import PostgresAddresses, QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.transport.pauses.table import paused
-from rowbus.web import history, recurring, sagas, subscriptions
-from rowbus.web.delayed import messages
+from rowbus.web import delayed, history, recurring, sagas, subscriptions
 from rowbus.web.failed import message
 from rowbus.web.queues import contents
 from rowbus.web.sampling.look import Look
-from rowbus.web.sampling.recorder import Recorder
+from rowbus.web.sampling.sampler import Recorder
 from rowbus.web.sampling.snapshot import Snapshot
 from tests.fixtures.command_line import CommandLine
 
@@ -271,7 +269,7 @@ def _page(session: Session, name: str, schema: str) -> object:
     addresses, error = PostgresAddresses("public"), QueueAddress(schema, "error")
     pages: dict[str, Callable[[], object]] = {
         "overview": lambda: Look(addresses, is_postgresql=True, period=1.0).take(session, Snapshot()),
-        "delayed page": lambda: messages.search(session, addresses, f'{schema}."Sales.Delayed"', "", ""),
+        "delayed page": lambda: delayed.search(session, addresses, f'{schema}."Sales.Delayed"', "", ""),
         "subscriptions page": lambda: subscriptions.look(session, addresses, ""),
         "failed page": lambda: message.look(session, error, ROW, ()),
         "queue page": lambda: contents.peek(session, addresses, error),

@@ -13,7 +13,7 @@ import rowbus
 from rowbus.database.postgresql.database import Database
 from rowbus.log.schema.installer import install_now
 from rowbus.testing import running, temporary_database
-from rowbus.testing.decisions import Move, State, next_move, time_to_pass
+from rowbus.testing.record import Move, State, next_move, time_to_pass
 
 pytestmark = pytest.mark.one_version
 

@@ -10,7 +10,7 @@ import psycopg
 
 from rowbus import AsyncClient, Endpoint, EndpointSettings, QueueAddress, Recoverability
 from rowbus.database.postgresql.connection import AsyncSession
-from rowbus.errors.exception_facts import type_name
+from rowbus.errors.strangers import type_name
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.testing.handlers import SUBSCRIBERS, run_handlers
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting

@@ -13,8 +13,8 @@ from rowbus.messages.dispatch import Send, in_order_of_keys
 from rowbus.messages.headers import Header, encode_copied_headers
 from rowbus.messages.message import MessageRow, OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp
-from rowbus.transport.lanes.assignment import Holder, Survey, assign
 from rowbus.transport.lanes.order import SOON, Order
+from rowbus.transport.lanes.rule import Holder, Survey, assign
 from rowbus.transport.lanes.turns import Turns
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)

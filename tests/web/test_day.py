@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwr
 
 from rowbus import contracts
 from rowbus.database.backends import open_database
-from rowbus.messages.addresses import PostgresAddresses
+from rowbus.messages.address import PostgresAddresses
 from rowbus.transport.published_contracts.table import contracts_address, contracts_table
 from tests.contracts.shop import billing, sales
 from tests.fixtures.command_line import CommandLine

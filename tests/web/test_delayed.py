@@ -10,7 +10,7 @@ import httpx
 import psycopg
 import pytest
 
-from rowbus.web.delayed.messages import bars, read_place, spans, write_place
+from rowbus.web.delayed import bars, read_place, spans, write_place
 from rowbus.web.settings import WebSettings
 from tests.fixtures.every import every
 from tests.web.conftest import browser, confirm, key_of

@@ -13,11 +13,10 @@ import pytest
 from markupsafe import Markup
 
 from rowbus.messages.headers import Header
-from rowbus.transport.recoverability.attempts import PastAttempt
 from rowbus.transport.recoverability.error_queue import ErrorQueue as Errors
-from rowbus.web.failed.comparison import compared
+from rowbus.transport.recoverability.failed_message import PastAttempt
 from rowbus.web.failed.conversation import Step, drawn
-from rowbus.web.failed.message import Calls, folded
+from rowbus.web.failed.message import Calls, compared, folded
 from rowbus.web.settings import WebSettings
 from rowbus.web.showing import moment
 from tests.fixtures.every import every

@@ -13,12 +13,11 @@ import rowbus
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.history import teller
-from rowbus.transport.history.durations import SHORTEST, STEP, STEPS, quantile, step_of
 from rowbus.transport.history.table import HOURS_KEPT, MINUTES_KEPT, Series, Span
+from rowbus.transport.history.teller import SHORTEST, STEP, STEPS, quantile, step_of
 from rowbus.transport.queues.shape import QueueShape
-from rowbus.web.sampling.recorder import MOST, QUEUE, Recorder, points_of
-from rowbus.web.sampling.snapshot import QueueFigures, Snapshot
-from rowbus.web.sampling.statistics import Counters
+from rowbus.web.sampling.sampler import MOST, QUEUE, Recorder, points_of
+from rowbus.web.sampling.snapshot import Counters, QueueFigures, Snapshot
 from rowbus.web.settings import WebSettings
 from tests.conformance.transport import eventually
 from tests.fixtures.command_line import as_role

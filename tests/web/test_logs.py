@@ -12,12 +12,12 @@ import pytest
 from starlette.requests import Request
 
 from rowbus.log.event import Event
-from rowbus.web.access.visitors import Person
 from rowbus.web.contents import text_content
 from rowbus.web.logs import dead_letters, events
 from rowbus.web.logs.events import shown_event
 from rowbus.web.settings import WebSettings
 from rowbus.web.visit import Visit
+from rowbus.web.visitors import Person
 from tests.fixtures.every import every
 from tests.web.conftest import browser, confirm, key_of, token_of
 from tests.web.shop import HOSTILE, LOG, Shop, assert_is_text

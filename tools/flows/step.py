@@ -20,11 +20,11 @@ import rowbus
 from rowbus.cli import app
 from rowbus.database.postgresql import roundtrip
 from rowbus.running import loop_watch
-from rowbus.transport.pauses import hold
+from rowbus.transport.pauses import table as pauses
 from tools.flows.still import StillLoop
 from tools.flows.walk import Tracer, Walk, typical
 
-BY_THE_CLOCK = ((loop_watch, "PERIOD"), (hold, "PERIOD"), (roundtrip, "STALE_AFTER"))
+BY_THE_CLOCK = ((loop_watch, "PERIOD"), (pauses, "PERIOD"), (roundtrip, "STALE_AFTER"))
 """What goes by the machine's clock, and rests while flows are walked: looks at the event loop, questions what is
 paused, plans that age."""
 

@@ -19,7 +19,7 @@ from rowbus.endpoint.endpoint import Endpoint
 from rowbus.running.waiting import pause
 from rowbus.settings import EndpointSettings
 from rowbus.transport.queues.table import queue_table
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

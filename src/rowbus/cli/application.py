@@ -19,7 +19,7 @@ from typer.main import get_command, get_group
 from rowbus.cli.options import DATABASE_HELP, Verbose, warn_of_password
 from rowbus.cli.output import complain
 from rowbus.errors import ConfigurationError, InvalidHeaderError, MessageSerializationError, RowbusError
-from rowbus.errors.exception_facts import text_of
+from rowbus.errors.strangers import text_of
 
 logger = logging.getLogger("rowbus.cli")
 

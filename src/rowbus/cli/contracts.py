@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Database, Json, Queues, Verbose
-from rowbus.cli.output import complain, say, show_json, show_text
-from rowbus.cli.target import (
+from rowbus.cli.options import (
+    Database,
+    Json,
+    Queues,
+    Verbose,
     addresses_in,
     load_endpoints,
     load_runnable,
     open_database,
     queue_addresses,
 )
+from rowbus.cli.output import complain, say, show_json, show_text
 from rowbus.database.backends import inspecting
 from rowbus.errors import QueueNotFoundError
 from rowbus.messages.message import read_headers
@@ -29,7 +32,7 @@ from rowbus.transport.queues.table import queue_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.cli.target import Runnable
+    from rowbus.cli.options import Runnable
     from rowbus.contracts import Break, Contract
     from rowbus.contracts.contract import PublishedContract
 

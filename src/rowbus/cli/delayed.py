@@ -11,11 +11,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import BodyString, Database, Json, LogLines, Metrics, Schema, Verbose
+from rowbus.cli.options import (
+    BodyString,
+    Database,
+    Json,
+    LogLines,
+    Metrics,
+    Schema,
+    Verbose,
+    addresses_in,
+    load_endpoint,
+    noting,
+    open_database,
+)
 from rowbus.cli.output import LogFormat, complain, say, show_json, show_logs, show_table
 from rowbus.cli.serving import serve
 from rowbus.cli.store import found_stores, next_due, store_plan, table_store
-from rowbus.cli.target import addresses_in, load_endpoint, noting, open_database
 from rowbus.database.backends import inspecting
 from rowbus.database.locks import find_holders_now
 from rowbus.errors import ConfigurationError
@@ -27,10 +38,8 @@ from rowbus.transport.delayed.installer import create_delayed
 from rowbus.transport.delayed.policy import route
 from rowbus.transport.delayed.standalone_mover import DelayedMover
 from rowbus.transport.delayed.table import delayed_table
-from rowbus.transport.queues.catalog.finding import sort_out
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking
-from rowbus.transport.queues.catalog.ownership import not_looked_at
-from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking, sort_out
+from rowbus.transport.queues.catalog.table import catalog_of, not_looked_at
 from rowbus.transport.queues.diagnosis import duration
 
 if TYPE_CHECKING:
@@ -40,12 +49,11 @@ if TYPE_CHECKING:
     from rowbus.cli.store import StorePlan
     from rowbus.database.sessions import Database as Location
     from rowbus.database.sessions import Session
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.transport.delayed.table import DelayedState
     from rowbus.transport.delayed.waiting import WaitingMessage
     from rowbus.transport.delayed_store.table import KeptMessage
-    from rowbus.transport.queues.catalog.finding import FoundTables
+    from rowbus.transport.queues.catalog.looking import FoundTables
 
 MOST = 100_000  # messages are counted up to here
 COLUMNS = ("table", "waiting#", "overdue#", "next due", "in#", "mover")

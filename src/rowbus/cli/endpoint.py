@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Database, Schema, Verbose
+from rowbus.cli.options import Database, Schema, Verbose, addresses_in, load_endpoint, noting, open_database
 from rowbus.cli.output import complain, say
 from rowbus.cli.subscriptions import DEFAULT_TABLE, Table
-from rowbus.cli.target import addresses_in, load_endpoint, noting, open_database
 from rowbus.errors import ConfigurationError
 from rowbus.log.examination import count_receivers
 from rowbus.transport.lanes.installer import described
 from rowbus.transport.lanes.rule import MARK
 from rowbus.transport.pubsub.table import subscription_routing
-from rowbus.transport.queues.catalog.finding import find_queues, sort_out
+from rowbus.transport.queues.catalog.looking import find_queues, sort_out
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.table import queue_table
 
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowbus.database.sessions import Session
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.transport.queues.catalog.table import Catalog
 
 app = typer.Typer(

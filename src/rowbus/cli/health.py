@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowbus.cli.delayed import MOST
-from rowbus.cli.options import Database, Json, LogLines, Verbose
+from rowbus.cli.options import Database, Json, LogLines, Verbose, addresses_in, load_endpoint, open_database
 from rowbus.cli.output import LogFormat, show_json, show_logs, show_table, show_text
 from rowbus.cli.store import examine_endpoint, found_stores
-from rowbus.cli.target import addresses_in, load_endpoint, open_database
 from rowbus.contracts.published import examine_contracts
 from rowbus.database.backends import inspecting
 from rowbus.errors import RowbusError

@@ -1,7 +1,7 @@
 """Output of the commands: tables for people, JSON for programs, paragraphs for errors.
 
 Invariant: text from messages never controls the terminal, nor forges a line or a cell: what is not printable is shown
-escaped (`rowbus.errors.printable`), in JSON as JSON does it, so that programs read it as it was.
+escaped (`rowbus.errors.strangers`), in JSON as JSON does it, so that programs read it as it was.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rowbus.errors.printable import LONGEST_VALUE, printable, printable_lines
+from rowbus.errors.strangers import LONGEST_VALUE, printable, printable_lines
 from rowbus.running.loggers import EscapingFormatter, JsonFormatter
 
 if TYPE_CHECKING:

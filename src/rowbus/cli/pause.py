@@ -10,17 +10,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Database, Json, Schema, Verbose
+from rowbus.cli.options import Database, Json, Schema, Verbose, addresses_in, noting, open_database
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.queue.send import time_span
-from rowbus.cli.target import addresses_in, noting, open_database
 from rowbus.errors import ConfigurationError
-from rowbus.transport.pauses.hold import pause_now
-from rowbus.transport.pauses.table import PauseKind, paused, pauses_address, pauses_table, subject_of
+from rowbus.transport.pauses.table import (
+    PauseKind,
+    pause_now,
+    paused,
+    pauses_address,
+    pauses_table,
+    subject_of,
+)
 from rowbus.transport.queues.catalog.looking import is_there
 
 if TYPE_CHECKING:
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses
     from rowbus.transport.pauses.table import PausesTable
 
 COLUMNS = ("what", "name", "since", "until", "who", "why")

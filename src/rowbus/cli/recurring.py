@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Database, Json, Schema, Verbose
+from rowbus.cli.options import Database, Json, Schema, Verbose, addresses_in, noting, open_database
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.cli.target import addresses_in, noting, open_database
 from rowbus.transport.queues.diagnosis import duration
 from rowbus.transport.recurring.table import recurring_address, recurring_table
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses
     from rowbus.transport.recurring.table import RecurringTable, ScheduleRow
 
 COLUMNS = ("name", "schedule", "next due", "in#", "last sent")

@@ -24,11 +24,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from rowbus.cli.embedded import Embedded, require_consent
-from rowbus.cli.options import Database, LogLines, Metrics, Verbose
+from rowbus.cli.options import Database, LogLines, Metrics, Verbose, load_runnable
 from rowbus.cli.output import LogFormat, show_logs
 from rowbus.cli.reload import RELOADED_VARIABLE, Reloader
 from rowbus.cli.serving import listening_on, serve
-from rowbus.cli.target import load_runnable
 from rowbus.database.backends import open_database
 from rowbus.database.location import DATABASE_VARIABLE, resolve_dsn
 from rowbus.endpoint import Endpoint
@@ -40,7 +39,7 @@ from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.interrupted_messages import count_death
 
 if TYPE_CHECKING:
-    from rowbus.cli.target import Runnable
+    from rowbus.cli.options import Runnable
     from rowbus.database.sessions import Database as Location
     from rowbus.running.telemetry.listener import Address
     from rowbus.settings import EndpointSettings

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from rowbus.cli.options import Database, Json, Schema, Verbose
+from rowbus.cli.options import Database, Json, Schema, Verbose, addresses_in, noting, open_database
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.cli.target import addresses_in, noting, open_database
 from rowbus.transport.long_work.table import (
     COLUMNS,
     Cancelling,
@@ -20,21 +19,19 @@ from rowbus.transport.long_work.table import (
     long_work_address,
     long_work_table,
 )
-from rowbus.transport.operations.trail import person_here
+from rowbus.transport.operations.table import person_here
 from rowbus.transport.pauses.table import pauses_address
-from rowbus.transport.queues.catalog.finding import find_queues, find_tables
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_queues, find_tables, look
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import duration
-from rowbus.transport.queues.in_hand import in_hand
+from rowbus.transport.queues.traffic import in_hand
 from rowbus.transport.receiving.handler_watch import cancel_in_hand
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.database.statements import Statement
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
-    from rowbus.transport.queues.in_hand import MessageInHand
+    from rowbus.messages.address import Addresses, QueueAddress
+    from rowbus.transport.queues.traffic import MessageInHand
 
 T = TypeVar("T")
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Database, Json, Schema, Verbose
+from rowbus.cli.options import Database, Json, Schema, Verbose, addresses_in, open_database
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
-from rowbus.cli.target import addresses_in, open_database
 from rowbus.errors import ConfigurationError
 from rowbus.sagas.history.table import history_address, history_table
 from rowbus.sagas.resending import Places, end, resend

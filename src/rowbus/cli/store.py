@@ -11,8 +11,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.cli.options import open_database
 from rowbus.cli.output import say
-from rowbus.cli.target import open_database
 from rowbus.database.backends import scripts_of
 from rowbus.transport.delayed_store.diagnosis import diagnose_answer, diagnose_silence, diagnose_store
 from rowbus.transport.delayed_store.guarded_store import GuardedStore
@@ -20,8 +20,7 @@ from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings
 from rowbus.transport.delayed_store.service import set_up, timeouts_queue
 from rowbus.transport.delayed_store.stores import TableDelayedMessageStore
 from rowbus.transport.delayed_store.table import delayed_store_table, find_stores
-from rowbus.transport.queues.catalog.finding import sort_out
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, sort_out
 from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Database, Session
     from rowbus.database.sessions import Database as Location
     from rowbus.database.statements import Statement
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.transport.delayed.table import DelayedState
     from rowbus.transport.delayed_store.protocol import DelayedMessageStore
     from rowbus.transport.delayed_store.table import KeptMessage

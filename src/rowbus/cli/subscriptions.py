@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Database, Json, Schema, Verbose
+from rowbus.cli.options import Database, Json, Schema, Verbose, addresses_in, open_database, queue_addresses
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.cli.target import addresses_in, open_database, queue_addresses
+from rowbus.transport.pubsub.publication import check_subscription
 from rowbus.transport.pubsub.subscribers import existing_queues
-from rowbus.transport.pubsub.subscription import check_subscription
 from rowbus.transport.pubsub.table import create_subscriptions, subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Database as Location
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.transport.pubsub.table import SubscriptionRouting
 
 app = typer.Typer(

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from rowbus.cli.options import Database, Json, Verbose
+from rowbus.cli.options import Database, Json, Verbose, addresses_in, open_log_database
 from rowbus.cli.output import complain, show_json, show_table
-from rowbus.cli.target import addresses_in, open_log_database
 from rowbus.log.trace import message_changes, row_changes
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_headers, short_type
-from rowbus.transport.queues.catalog.finding import find_queues
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_queues, look
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.table import queue_table
 

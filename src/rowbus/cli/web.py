@@ -19,9 +19,9 @@ from rowbus.cli.options import Database, Verbose
 from rowbus.cli.output import say, show_logs
 from rowbus.errors import ConfigurationError
 from rowbus.errors.extras import require
-from rowbus.web.access.visitors import LOOPBACK
 from rowbus.web.openid.settings import OpenIdConnect
 from rowbus.web.settings import WebSettings
+from rowbus.web.visitors import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -15,8 +15,7 @@ from rowbus.contracts.conflicts import diagnose_conflicts, find_conflicts
 from rowbus.contracts.contract import PublishedContract
 from rowbus.errors import ConfigurationError, QueueNotFoundError
 from rowbus.transport.published_contracts.table import COLUMNS, SEEN_EVERY, contracts_table
-from rowbus.transport.queues.catalog.finding import find_tables
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_tables, look
 from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.sessions import Session
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses
     from rowbus.transport.published_contracts.table import PublishedDocument
     from rowbus.transport.queues.diagnosis import Finding
 

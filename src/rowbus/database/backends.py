@@ -19,15 +19,14 @@ from rowbus.database.location import DATABASE_VARIABLE, refuse_alchemy, refuse_s
 from rowbus.database.postgresql import borrowed, database
 from rowbus.database.postgresql.connection import look_up_in_catalog
 from rowbus.errors import ConfigurationError
-from rowbus.messages.address import DEFAULT_SCHEMA, QueueAddress
-from rowbus.messages.addresses import PostgresAddresses
+from rowbus.messages.address import DEFAULT_SCHEMA, PostgresAddresses, QueueAddress
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Sequence
 
     from rowbus.database.sessions import AsyncSession, Database, Session
     from rowbus.database.statements import Statement
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses
 
 PostgresDatabase = database.Database
 """The one database that has logs, for those who need them."""

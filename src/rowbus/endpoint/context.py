@@ -9,17 +9,23 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from rowbus.database.steps import run_now
+from rowbus.database.statements import run_now
 from rowbus.errors import HandlerError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.dispatch import Send
-from rowbus.messages.event_content import appended_event
+from rowbus.messages.dispatch import Send, appended_event
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
-from rowbus.running.awaited_calls import awaited, note_calls, note_calls_on
+from rowbus.running.handling import awaited, note_calls, note_calls_on
 from rowbus.transport.requests.decisions import is_for_answers
-from rowbus.transport.send_options import ReplyOptions, SendOptions, asked, options_of
-from rowbus.transport.send_verbs import AsyncSendVerbs, HandlerVerbs, SendVerbs
+from rowbus.transport.send_verbs import (
+    AsyncSendVerbs,
+    HandlerVerbs,
+    ReplyOptions,
+    SendOptions,
+    SendVerbs,
+    asked,
+    options_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +34,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import HandlerConnection, SyncHandlerConnection
     from rowbus.endpoint.sender import Sender
     from rowbus.messages.dispatch import AnySend, Multicast
-    from rowbus.messages.outgoing import Options
-    from rowbus.messages.uniqueness import UniqueMessageId
+    from rowbus.messages.outgoing import Options, UniqueMessageId
     from rowbus.transport.composition import Composer, Destination, Incoming
     from rowbus.transport.receiving.delivery import Delivery
     from rowbus.transport.uniqueness.table import UniqueSend

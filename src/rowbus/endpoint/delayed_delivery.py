@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Protocol
 
 from rowbus.endpoint.recovery import Recovery
 from rowbus.running.in_hand import of_this_process
-from rowbus.transport.delayed.delays import NativeDelays, NoDelays
 from rowbus.transport.delayed.installer import check_times, create_delayed, require_delayed
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
 from rowbus.transport.delayed.table import delayed_address
 from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings
 from rowbus.transport.delayed_store.service import DelayedStoreService, Owner, timeouts_queue
-from rowbus.transport.delayed_store.timeouts_queue import QUALIFIER
+from rowbus.transport.delayed_store.table import QUALIFIER
 from rowbus.transport.queues.destination_rule import moved_destinations
 from rowbus.transport.queues.lookout import lookout_of
+from rowbus.transport.receiving.dispatcher import NativeDelays, NoDelays
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.endpoint.parts import Parts
-    from rowbus.messages.identity import Identity
+    from rowbus.messages.headers import Identity
     from rowbus.settings import NativeDelayedDelivery
-    from rowbus.transport.delayed.delays import Delays
     from rowbus.transport.delayed_store.protocol import DelayedDelivery
+    from rowbus.transport.receiving.dispatcher import Delays
 
 
 class StoreDelayService:

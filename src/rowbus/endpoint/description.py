@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rowbus.contracts.contract import Action, Party, Use
 from rowbus.contracts.describing import Collection
 from rowbus.contracts.mentions import mentioned
-from rowbus.messages.addresses import address_of
+from rowbus.messages.address import address_of
 from rowbus.messages.conventions import Kind
 from rowbus.messages.message_types import contract_of
 

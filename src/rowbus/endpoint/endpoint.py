@@ -20,13 +20,12 @@ from rowbus.endpoint.parts import Parts
 from rowbus.endpoint.provision import Provision
 from rowbus.endpoint.recovery import default_policy, require_policy, require_possible
 from rowbus.endpoint.recurring_message import RecurringMessage, recurring_message
-from rowbus.endpoint.routes import Routes
 from rowbus.endpoint.running import RunningEndpoint, make_sender
+from rowbus.endpoint.sender import Routes
 from rowbus.endpoint.sending import Sending
 from rowbus.endpoint.steps.chain import Step, checked
 from rowbus.errors import ConfigurationError
-from rowbus.messages.address import QueueAddress
-from rowbus.messages.addresses import address_of
+from rowbus.messages.address import QueueAddress, address_of
 from rowbus.messages.bodies.serializer import Serializers
 from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.mutators import Mutator, bound_mutators, checked_mutator
@@ -37,8 +36,7 @@ from rowbus.running.functions import check_function
 from rowbus.running.signals import Serving
 from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode, check_time_limit
 from rowbus.transport.lanes.rule import require_lanes
-from rowbus.transport.queues.destination_rule import destination_rule
-from rowbus.transport.queues.reserved_names import check_endpoint_name
+from rowbus.transport.queues.destination_rule import check_endpoint_name, destination_rule
 from rowbus.transport.recoverability.policy import Observer, Recoverability, Retries
 from rowbus.transport.recurring.schedule import CatchUp
 
@@ -49,10 +47,10 @@ if TYPE_CHECKING:
 
     from rowbus.contracts.describing import Collection
     from rowbus.database.sessions import Database
-    from rowbus.endpoint.component import Addition, Component
+    from rowbus.endpoint.handlers import Addition, Component
     from rowbus.endpoint.sender import FindSubscribers, Sender
     from rowbus.messages.bodies.serializer import Serializer
-    from rowbus.messages.identity import Identity
+    from rowbus.messages.headers import Identity
     from rowbus.platform.checks import Check
     from rowbus.running.critical import OnCriticalError
     from rowbus.transport.delayed_store.protocol import DelayedDelivery

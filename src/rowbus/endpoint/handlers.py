@@ -1,6 +1,9 @@
 """The handlers of an endpoint, and which of them take a message.
 
-Invariant: what a handler takes is settled when it is registered; nothing about it is found out while messages flow.
+Components: parts of an endpoint that bring handlers and tables with them, such as sagas.
+
+Invariants: what a handler takes is settled when it is registered; nothing about it is found out while messages flow. An
+endpoint knows nothing of what its components are for.
 """
 
 from __future__ import annotations
@@ -8,7 +11,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rowbus.endpoint.context import Context, MessageContext, SyncContext
 from rowbus.endpoint.dependencies import NOTHING, Dependencies, Need
@@ -29,14 +32,63 @@ from rowbus.running.functions import Contexts, check_handler, qualified_name, ta
 from rowbus.transport.send_verbs import HandlerVerbs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Iterator, Mapping, Sequence
     from datetime import timedelta
     from types import UnionType
 
-    from rowbus.endpoint.component import Handling
+    from rowbus.messages.address import Addresses
     from rowbus.messages.bodies.serializer import Serializers
     from rowbus.transport.limits.concurrency import Limit
+    from rowbus.transport.queues.records.table import OwnTable
     from rowbus.transport.recoverability.policy import Retries
+
+
+class Handling(NamedTuple):
+    """A handler that a component brings: for which message class, what is called, and what failures call it.
+
+    A contract tells of the rest: the `part` of the component, the field by which a message finds its row there, whether
+    the message is a timeout, and the `methods` of the user's that the function calls.
+    """
+
+    kind: type
+    function: Callable[[object, Context], Awaitable[None]]
+    name: str
+    part: str = ""
+    found_by: str = ""
+    is_timeout: bool = False
+    methods: tuple[Callable[..., Any], ...] = ()
+
+
+class Component(Protocol):
+    """Handlers and the tables that they need, in one endpoint."""
+
+    @property
+    def handlings(self) -> Sequence[Handling]:
+        """Its handlers."""
+        raise NotImplementedError
+
+    def bind(
+        self, endpoint: str, addresses: Addresses, beside: Sequence[Component], provided: Dependencies
+    ) -> None:
+        """Learn the endpoint's name, where its tables are, which components it has beside this one, what it provides.
+
+        Raises ConfigurationError for what its handlers need and is not provided.
+        """
+        raise NotImplementedError
+
+    @property
+    def tables(self) -> Sequence[OwnTable]:
+        """The tables it needs, once it is bound."""
+        raise NotImplementedError
+
+
+class Addition(Protocol):
+    """What can be added to endpoints: a class of a saga."""
+
+    def component(self) -> Component:
+        """Return a component for one endpoint."""
+        raise NotImplementedError
+
 
 HandlerFunction = Callable[
     ..., Any

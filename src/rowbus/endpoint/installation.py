@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.steps import run_steps
+from rowbus.database.statements import run_steps
 from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.lanes import installer

@@ -20,15 +20,12 @@ from rowbus.errors import ConfigurationError, ConnectionLostError, PermissionDen
 from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import Service
 from rowbus.settings import TransactionMode
-from rowbus.transport.lanes.assignment import Assignment, assign
-from rowbus.transport.lanes.lane_table import LaneTable
+from rowbus.transport.lanes.lane_table import LaneTable, LaneWatch
 from rowbus.transport.lanes.order import Order
-from rowbus.transport.lanes.rule import OWN_SHARE
-from rowbus.transport.lanes.turns import Turns
-from rowbus.transport.lanes.watch import LaneWatch
+from rowbus.transport.lanes.rule import OWN_SHARE, Assignment, assign
+from rowbus.transport.lanes.turns import Shelf, Turns
 from rowbus.transport.limits.rate import RateLimit
 from rowbus.transport.queues.lookout import close
-from rowbus.transport.receiving.shelf import Shelf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence

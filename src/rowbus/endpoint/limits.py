@@ -25,7 +25,7 @@ from rowbus.transport.queues.catalog.table import catalog_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rowbus.database.steps import Runs
+    from rowbus.database.statements import Runs
     from rowbus.endpoint.parts import Parts
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from rowbus.endpoint.context import Context, SyncContext
 from rowbus.errors import HandlerError
-from rowbus.running.awaited_calls import awaited, refuse_forgotten
+from rowbus.running.handling import awaited, refuse_forgotten
 from rowbus.transport.receiving.delivery import Delivery
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import SessionPool
     from rowbus.database.statements import Statement
     from rowbus.endpoint.sender import Sender
-    from rowbus.messages.uniqueness import UniqueMessageId
+    from rowbus.messages.outgoing import UniqueMessageId
     from rowbus.transport.uniqueness.table import UniqueSend
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
-from rowbus.messages.identity import Identity
+from rowbus.messages.headers import Identity
 from rowbus.platform.plug_ins import saga_audit_queue
 from rowbus.running.critical import Alarm
 from rowbus.running.host import this_host
@@ -25,13 +25,11 @@ from rowbus.transport.recurring.table import own_schedules, recurring_address
 from rowbus.transport.uniqueness.table import own_claims, unique_address
 
 if TYPE_CHECKING:
-    from rowbus.endpoint.component import Component
-    from rowbus.endpoint.handlers import Handlers
+    from rowbus.endpoint.handlers import Component, Handlers
     from rowbus.endpoint.recurring_message import RecurringMessage
-    from rowbus.endpoint.routes import Routes
+    from rowbus.endpoint.sender import Routes
     from rowbus.endpoint.steps.chain import Step
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.messages.mutators import Mutator
     from rowbus.platform.checks import Check
     from rowbus.running.critical import OnCriticalError

@@ -22,9 +22,8 @@ from rowbus.messages.headers import Header
 from rowbus.messages.message_names import MessageSubject
 from rowbus.messages.return_code import RETURN_CODE, return_code_of
 from rowbus.messages.timestamps import format_timestamp
-from rowbus.running.awaited_calls import refuse_coroutine, refuse_forgotten
-from rowbus.running.handling import handling
-from rowbus.running.telemetry.tracing import tracing
+from rowbus.running.handling import handling, refuse_coroutine, refuse_forgotten
+from rowbus.running.telemetry.instruments import tracing
 from rowbus.running.threads import Threads
 from rowbus.running.time_limit import within
 from rowbus.running.turns import into_thread, onto_loop, without_turns

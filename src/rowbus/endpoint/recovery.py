@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, cast
 
 from rowbus.endpoint.pipeline import FAILURE_DATA, HANDLER_RETRIES, is_being_cancelled, subject_of
 from rowbus.errors import ConfigurationError, CriticalError, MalformedHeadersError, QueueNotFoundError
-from rowbus.errors.exception_facts import exc_info_of, is_a
+from rowbus.errors.strangers import exc_info_of, is_a
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.mutators import changed_copy
+from rowbus.messages.outgoing import with_new_trace
 from rowbus.messages.timestamps import format_time_span, format_timestamp
-from rowbus.messages.tracing import with_new_trace
 from rowbus.running.critical import report
 from rowbus.running.functions import check_function
 from rowbus.running.handling import concerning
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.messages.address import QueueAddress
-    from rowbus.messages.identity import Identity
+    from rowbus.messages.headers import Identity
     from rowbus.messages.message import MessageRow
     from rowbus.messages.mutators import Mutator
     from rowbus.running.critical import OnCriticalError

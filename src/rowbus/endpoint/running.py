@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from rowbus.endpoint.decisions import FailureStreak
 from rowbus.endpoint.delayed_delivery import delay_service
-from rowbus.endpoint.gathering import Gathering
 from rowbus.endpoint.installation import install
 from rowbus.endpoint.lanes import OrderedLanes, SharedTurns, check_lanes
 from rowbus.endpoint.limits import make_gate, make_places
@@ -22,28 +21,24 @@ from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.publication import ContractPublisher
 from rowbus.endpoint.recovery import Recovery, observer_of_critical
 from rowbus.endpoint.sender import Sender
-from rowbus.endpoint.steps.audit import Audit
-from rowbus.endpoint.steps.chain import with_own_steps, with_steps
+from rowbus.endpoint.sending import Gathering
+from rowbus.endpoint.steps.audit import Audit, SagaAudit
+from rowbus.endpoint.steps.chain import with_mutators, with_own_steps, with_steps
 from rowbus.endpoint.steps.control_messages import SessionKeeper
 from rowbus.endpoint.steps.duplicates import DuplicateFilter
-from rowbus.endpoint.steps.mutation import with_mutators
-from rowbus.endpoint.steps.observation import Observation
-from rowbus.endpoint.steps.saga_audit import SagaAudit
+from rowbus.endpoint.steps.observation import Observation, timed
 from rowbus.endpoint.steps.throttle import Throttle
-from rowbus.endpoint.steps.timing import timed
 from rowbus.errors import StoreUnavailableError
 from rowbus.messages.outgoing import Origin
 from rowbus.platform.plug_ins import PlugIns
 from rowbus.platform.reports import Reporter
 from rowbus.running.loop_watch import LoopWatch
 from rowbus.transport.claims.claim_table import ClaimKeeper
-from rowbus.transport.deduplication.inbox import InboxKeeper
-from rowbus.transport.deduplication.table import inbox_table
+from rowbus.transport.deduplication.table import InboxKeeper, inbox_table
 from rowbus.transport.history.table import history_table
 from rowbus.transport.history.teller import HandlingTimes, HistoryTeller
 from rowbus.transport.limits.table import LimitKeeper
-from rowbus.transport.pauses.hold import Hold
-from rowbus.transport.pauses.table import PauseSubject, pauses_address
+from rowbus.transport.pauses.table import Hold, PauseSubject, pauses_address
 from rowbus.transport.published_contracts.table import publishes
 from rowbus.transport.pubsub.subscribers import Subscribers
 from rowbus.transport.pubsub.table import subscription_routing
@@ -67,7 +62,7 @@ if TYPE_CHECKING:
     from rowbus.endpoint.parts import Parts
     from rowbus.endpoint.sender import FindSubscribers
     from rowbus.messages.address import QueueAddress
-    from rowbus.messages.identity import Identity
+    from rowbus.messages.headers import Identity
     from rowbus.running.service import Service
     from rowbus.settings import EndpointSettings
     from rowbus.transport.receiving.delivery import Delivery

@@ -54,7 +54,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.errors.printable import LONGEST_TEXT, printable
+from rowbus.errors.strangers import LONGEST_TEXT, printable
 
 if TYPE_CHECKING:
     from datetime import timedelta

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from rowbus.errors import ConfigurationError
 from rowbus.log.event import Event
-from rowbus.messages.dispatch import AppendedEvent
-from rowbus.messages.event_content import appended_event, event_content
+from rowbus.messages.dispatch import AppendedEvent, appended_event, event_content
 from rowbus.transport.events import log_table
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.locks import find_holders_now
 from rowbus.database.ownership import suspicious
-from rowbus.database.steps import run_steps_now
+from rowbus.database.statements import run_steps_now
 from rowbus.errors import PermissionDeniedError, QueueNotFoundError
 from rowbus.log import catalog as log_catalog
 from rowbus.log.diagnosis import (
@@ -27,9 +27,16 @@ from rowbus.log.ticker import ticks
 from rowbus.transport.delayed.diagnosis import MOST_LOOKED_AT, diagnose_delayed, diagnose_shifts, shifts_of
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.lanes.rule import with_lanes
-from rowbus.transport.queues.catalog.finding import find_queues, find_storages, find_tables, sort_out
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
-from rowbus.transport.queues.catalog.ownership import LOCKED
+from rowbus.transport.queues.catalog.looking import (
+    NotLookedAtError,
+    find_queues,
+    find_storages,
+    find_tables,
+    look,
+    looking,
+    sort_out,
+)
+from rowbus.transport.queues.catalog.table import LOCKED
 from rowbus.transport.queues.diagnosis import (
     diagnose_ended_loops,
     diagnose_fault,
@@ -42,8 +49,7 @@ from rowbus.transport.queues.owners import find_faults
 from rowbus.transport.queues.traffic import Kind, diagnose_traffic, traffic_of
 from rowbus.transport.recoverability.failed_message import diagnose_failures
 from rowbus.transport.recoverability.table import error_queue_table
-from rowbus.transport.recurring.diagnosis import diagnose_schedules
-from rowbus.transport.recurring.table import COLUMNS, recurring_table
+from rowbus.transport.recurring.table import COLUMNS, diagnose_schedules, recurring_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

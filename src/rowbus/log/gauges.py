@@ -2,8 +2,15 @@
 
 Works from any process with a session on the database: it asks the server, and none of Rowbus's processes.
 
+Which consumers of logs are queries of Spark's, and whether a driver runs for each.
+
+A stream of Spark's reads a log as a consumer of its own, and its driver holds the consumer's session lock. The database
+keeps no note of that. So what looks again and again remembers which consumers it has seen a driver of, and tells those
+whose driver has ended from the consumers that have nothing to do with Spark.
+
 Invariants: changes nothing, and waits for no lock for long; what the role may not read, or not trust, is left out; each
 queue is counted up to `MOST`, above which its depth is the server's estimate; a value that is not known has no series.
+Reads and locks nothing; a consumer that was unregistered is forgotten.
 """
 
 from __future__ import annotations
@@ -12,34 +19,41 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rowbus.database.locks import consumer_lock
 from rowbus.database.ownership import suspicious
-from rowbus.database.steps import run_steps_now
+from rowbus.database.statements import Statement, run_steps_now
 from rowbus.log import catalog as log_catalog
 from rowbus.log.examination import count_receivers, schedules
+from rowbus.log.queries import log_query
 from rowbus.log.schema import table as log_schema
-from rowbus.log.spark_drivers import SparkDrivers
 from rowbus.log.ticker import ticks
 from rowbus.running.telemetry.series import Gauge
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.lanes.rule import lane_name, own_queues
-from rowbus.transport.queues.catalog.finding import find_queues, find_storages, sort_out
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking
+from rowbus.transport.queues.catalog.looking import (
+    NotLookedAtError,
+    find_queues,
+    find_storages,
+    looking,
+    sort_out,
+)
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import ServerFacts
 from rowbus.transport.queues.traffic import Kind, Traffic, traffic_of
-from rowbus.transport.recurring.diagnosis import lateness
+from rowbus.transport.recurring.table import lateness
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rowbus.database.sessions import Session
+    from rowbus.database.statements import Rows, Steps
     from rowbus.errors import RowbusError
     from rowbus.log.diagnosis import ConsumerState, LogState
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.running.telemetry.series import Family
     from rowbus.transport.delayed.table import DelayedState
     from rowbus.transport.queues.shape import QueueShape
+
 
 logger = logging.getLogger("rowbus.telemetry")
 
@@ -337,3 +351,37 @@ def unreachable(error: RowbusError | None) -> list[Family]:
     gauges = QueueGauges()
     gauges.up.set(float(error is None))
     return [gauges.up]
+
+
+Key = tuple[str, str]
+"""A log and a consumer."""
+
+
+class SparkDrivers:
+    """Looks for the drivers, and remembers. For one database, and one look at a time."""
+
+    def __init__(self) -> None:
+        """Begin without a consumer that is known to be Spark's. No I/O."""
+        self._seen: set[Key] = set()
+
+    def look(self, consumers: Sequence[ConsumerState]) -> Steps[Mapping[Key, bool]]:
+        """Return those of the consumers that are Spark's queries, and whether a driver runs. Raises StorageError."""
+        known = {(one.log, one.consumer) for one in consumers}
+        running: set[Key] = (yield find_drivers(sorted(known))) if known else set()
+        self._seen = (self._seen & known) | running
+        return {key: key in running for key in sorted(self._seen)}
+
+
+def find_drivers(consumers: Sequence[Key]) -> Statement[set[Key]]:
+    """Find those of some consumers that a driver of Spark's reads as now."""
+    parameters = {
+        "logs": [log for log, _ in consumers],
+        "consumers": [consumer for _, consumer in consumers],
+        "locks": [consumer_lock(log, consumer) for log, consumer in consumers],
+    }
+    query = log_query("diagnosis/spark_drivers", "Failed to look for Spark's drivers")
+    return Statement(query, parameters, _keys)
+
+
+def _keys(rows: Rows, _count: int) -> set[Key]:
+    return {(log, consumer) for log, consumer in rows}

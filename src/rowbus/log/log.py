@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.borrowed import borrow, borrow_async
 from rowbus.database.postgresql.database import Database
-from rowbus.database.steps import run_steps, run_steps_now
+from rowbus.database.statements import run_steps, run_steps_now
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError
 from rowbus.log.append import AppendingLog, AsyncAppendingLog
 from rowbus.log.consumers.handlers import Caller, Consumer, takes_context
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from rowbus.contracts.describing import Collection
     from rowbus.database.postgresql.connection import AsyncSession, Session
-    from rowbus.database.steps import Steps
+    from rowbus.database.statements import Steps
     from rowbus.log.consumers.consumer import LogConsumer
     from rowbus.log.consumers.keys import KeyFunction
     from rowbus.log.event import DeadEvent, Event, Tick

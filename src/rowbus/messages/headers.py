@@ -1,18 +1,19 @@
-r"""The headers of a message: their names, and the JSON text in which they travel in the column `headers`.
+r"""Headers of messages: their names, how they are read and written, and the identity of a process that goes into them.
 
-The text is one JSON object of strings; .NET also writes null values, and two dialects of escapes (`\/` in both).
-We read everything valid .NET endpoints write and write only what every reader accepts: ASCII, compact, no nulls.
-(Source: docs/wire-format.md#headers and docs/wire-format.md#header-text.)
+The text is one JSON object of strings; .NET also writes null values, and two dialects of escapes (`\/` in both). We
+read everything valid .NET endpoints write and write only what every reader accepts: ASCII, compact, no nulls. (Source:
+docs/wire-format.md#headers and docs/wire-format.md#header-text.)
 
-Invariant: `decode_headers(encode_headers(headers)) == headers` for headers without None, and header text of any
-kind, however hostile, gives either a dictionary or `MalformedHeadersError`: a row must never loop.
+Invariants: `decode_headers(encode_headers(headers)) == headers` for headers without None, and header text of any kind,
+however hostile, gives either a dictionary or `MalformedHeadersError`: a row must never loop. An
+identity is a value, gathered once at start by the endpoint; nothing here asks the operating system.
 """
 
 from __future__ import annotations
 
 import json
 from json.encoder import encode_basestring_ascii as _quote
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -351,3 +352,37 @@ def _unwritable(header: str, reason: str) -> InvalidHeaderError:
 def _shown(name: object) -> str:
     text = str(name)
     return repr(text if len(text) <= _SHOWN_LENGTH else f"{text[:_SHOWN_LENGTH]}…")
+
+
+class Identity(NamedTuple):
+    """An endpoint's name, its machine, and the host id (32 lower-case hex digits) by which the platform groups them.
+
+    People read the display name; without one, the machine's.
+    """
+
+    endpoint: str
+    machine: str
+    host_id: str
+    display_name: str = ""
+
+    @property
+    def host_name(self) -> str:
+        """The name by which people know the host."""
+        return self.display_name or self.machine
+
+    def originating_headers(self) -> dict[str, str]:
+        """Return the headers that say who sent a message."""
+        return {
+            Header.ORIGINATING_ENDPOINT: self.endpoint,
+            Header.ORIGINATING_MACHINE: self.machine,
+            Header.ORIGINATING_HOST_ID: self.host_id,
+        }
+
+    def processing_headers(self) -> dict[str, str]:
+        """Return the headers that say who processed a message."""
+        return {
+            Header.PROCESSING_MACHINE: self.machine,
+            Header.PROCESSING_ENDPOINT: self.endpoint,
+            Header.HOST_ID: self.host_id,
+            Header.HOST_DISPLAY_NAME: self.host_name,
+        }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import NAMESPACE_OID, uuid5
 
 from rowbus.errors import InvalidTimestampError
-from rowbus.errors.exception_facts import writable
+from rowbus.errors.strangers import writable
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import is_well_formed_timestamp, parse_timestamp
 

@@ -16,8 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from weakref import WeakSet
 
 from rowbus.errors import ConfigurationError, MessageDeserializationError, MessageSerializationError
-from rowbus.errors.exception_facts import text_of
-from rowbus.errors.printable import printable
+from rowbus.errors.strangers import printable, text_of
 from rowbus.messages.bodies.json_bodies import JSON, NAMES, Json
 from rowbus.messages.bodies.serializer import Read, Serializer, Serializers
 from rowbus.messages.bodies.shape import Convention, checked_convention

@@ -17,8 +17,7 @@ from rowbus.running.functions import check_function
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.messages.message import KeptValue, OutgoingMessage
 
 

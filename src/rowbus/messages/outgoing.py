@@ -1,28 +1,37 @@
-"""The standard headers of an outgoing message (docs/wire-format.md#headers).
+"""An outgoing message: its standard headers, the trace that it carries on, and its uniqueness.
 
-Invariant: what a message inherits (conversation, correlation, trace) comes from the incoming message alone, and a
-caller's headers win over ours except for the conversation, which cannot be overridden by accident.
+Source: docs/wire-format.md#headers. The tracing headers are W3C's, carried from message to message, and NServiceBus's
+wish for a new trace. A process that does not trace carries traces on nevertheless. Receivers are told, as by
+NServiceBus, whether to continue them (docs/wire-format.md#tracing).
+
+The uniqueness of a message is its value, for how long no other message has that, and what becomes of another.
+
+Invariants: what a message inherits (conversation, correlation, trace) comes from the incoming message alone, and a
+caller's headers win over ours except for the conversation, which cannot be overridden by accident. Tracing and
+uniqueness are pure: the messages of one handler continue one trace, at every attempt the same.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, get_args
 
-from rowbus.errors import InvalidHeaderError
+from rowbus.errors import ConfigurationError, InvalidHeaderError
 from rowbus.messages.headers import Header, encode_copied_headers, encode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.message_names import enclosed_types, first_type
 from rowbus.messages.timestamps import format_time_span, format_timestamp
-from rowbus.messages.tracing import carried_trace, wish_of
-from rowbus.running.telemetry.tracing import tracing
+from rowbus.running.telemetry.instruments import tracing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rowbus.messages.address import QueueAddress
-    from rowbus.messages.identity import Identity
+    from rowbus.messages.headers import Identity
     from rowbus.running.telemetry.spans import Attributes, Spans
+
 
 Due = timedelta | datetime | None
 """When a message is to be delivered: after a delay, at an aware instant, at once."""
@@ -306,3 +315,127 @@ def _positive(time_to_be_received: timedelta) -> timedelta:
             reason="not positive",
         )
     return time_to_be_received
+
+
+_CARRIED: Final = (Header.TRACESTATE, Header.BAGGAGE)
+_PARENT: Final = re.compile(r"(?P<version>[0-9a-f]{2})-[0-9a-f]{32}-[0-9a-f]{16}-(?P<flags>[0-9a-f]{2})")
+_WISHES: Final = {"Send": "False", "Publish": "True"}  # a reply has none
+
+
+def carried_trace(incoming: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the trace of what a handler sends: its message's, or a new one if that message wishes it."""
+    parent = incoming.get(Header.TRACEPARENT)
+    if parent and is_wished(incoming):
+        parent = _new_parent(parent, incoming.get(Header.MESSAGE_ID) or "")
+    trace = {Header.TRACEPARENT: parent, **{name: incoming.get(name) for name in _CARRIED}}
+    return {name: value for name, value in trace.items() if value}
+
+
+def wish_of(intent: str, headers: Mapping[str, str | None], *, is_delayed: bool) -> dict[str, str | None]:
+    """Return the header that says whether the receiver of a message begins a trace of its own, if it has one."""
+    if is_delayed and headers.get(Header.TRACEPARENT):
+        return {Header.START_NEW_TRACE: "True"}
+    return {Header.START_NEW_TRACE: _WISHES[intent]} if intent in _WISHES else {}
+
+
+def with_new_trace(headers: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return the headers of a copy that is handled later, by itself: if it has a trace, a new one begins there."""
+    if not headers.get(Header.TRACEPARENT):
+        return dict(headers)
+    return {**headers, Header.START_NEW_TRACE: "True"}
+
+
+def is_wished(headers: Mapping[str, str | None]) -> bool:
+    """Say whether a message wishes that its receiver begin a trace of its own."""
+    return (headers.get(Header.START_NEW_TRACE) or "").strip().lower() == "true"
+
+
+def _new_parent(parent: str, message_id: str) -> str | None:
+    """Return the beginning of a new trace, none where the old one cannot be read."""
+    found = _PARENT.fullmatch(parent)
+    if found is None:
+        return None
+    digits = hashlib.sha256(f"{parent} {message_id}".encode("utf-8", "replace")).hexdigest()
+    return f"{found['version']}-{digits[:32]}-{digits[32:48]}-{found['flags']}"
+
+
+SendOutcome = Literal["sent", "kept", "replaced", "postponed"]
+"""The outcome of a unique send: a new message, the earlier one, a new one in its place, or the earlier one later."""
+
+
+class UniqueMessageId(str):
+    """The id of the message that is there after a unique send: the earlier one's when that was kept or postponed."""
+
+    __slots__ = ("outcome",)
+
+    outcome: SendOutcome
+    """The outcome of the send."""
+
+    def __new__(cls, message_id: str, outcome: SendOutcome) -> Self:
+        """Note the outcome of the send beside the id."""
+        made = super().__new__(cls, message_id)
+        made.outcome = outcome
+        return made
+
+
+class Uniqueness(NamedTuple):
+    """The uniqueness of one message; `within` is None for as long as the message waits."""
+
+    value: str
+    within: timedelta | None
+    on_conflict: OnConflict
+
+
+class Claim(NamedTuple):
+    """The claim of an earlier message on a value.
+
+    `is_timed` says whether it lasts for a time, `is_open` whether that is not over; `is_delayed` whether the message
+    was sent with a delay.
+    """
+
+    row_id: str
+    message_id: str
+    is_delayed: bool
+    is_timed: bool
+    is_open: bool
+
+
+def uniqueness_of(options: Options) -> Uniqueness | None:
+    """Return what the options of a send say, None if nothing. Raises ConfigurationError for what does not fit."""
+    value, within, on_conflict = options.unique, options.within, options.on_conflict
+    if value is None:
+        for name in ("while_waiting", "within", "on_conflict"):
+            if getattr(options, name):
+                raise ConfigurationError(f"{name} is for unique messages: give unique='…', too.")
+        return None
+    if type(value) is not str or not value:
+        raise ConfigurationError(f"unique is {value!r}; give text, such as f'reminder-{{order_id}}'.")
+    if bool(options.while_waiting) == (within is not None):
+        raise ConfigurationError(
+            f"For how long is {value!r} unique? Give while_waiting=True, or within=timedelta(…), one of them."
+        )
+    if within is not None and not _is_span(within):
+        raise ConfigurationError(f"within is {within!r}; give a timedelta that is longer than nothing.")
+    if on_conflict is not None and on_conflict not in get_args(OnConflict):
+        raise ConfigurationError(f"on_conflict is {on_conflict!r}; give 'keep', 'replace' or 'postpone'.")
+    if on_conflict == "postpone" and options.due is None:
+        raise ConfigurationError("on_conflict='postpone' needs the new time: give delay or deliver_at.")
+    return Uniqueness(value, within, on_conflict or "keep")
+
+
+def decide(claim: Claim, on_conflict: OnConflict, *, waits: bool, is_due: bool) -> SendOutcome:
+    """Return what a send comes to, the value of which an earlier message has claimed.
+
+    `waits` says whether that is still to be received, `is_due` whether it has left the table of delayed messages.
+    """
+    if not (claim.is_open if claim.is_timed else waits):
+        return "sent"
+    if not waits or on_conflict == "keep":
+        return "kept"
+    if on_conflict == "replace":
+        return "replaced"
+    return "kept" if is_due else "postponed"
+
+
+def _is_span(given: object) -> bool:
+    return isinstance(given, timedelta) and given > timedelta()

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError
-from rowbus.errors.exception_facts import text_of, writable
+from rowbus.errors.strangers import text_of, writable
 from rowbus.platform.reports import CheckResult
 from rowbus.running.backoff import doubling, jittered
 from rowbus.running.functions import can_be_called, described, is_async

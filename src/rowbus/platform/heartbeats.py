@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rowbus.database.sessions import Database
-    from rowbus.platform.connection import HeartbeatPlan
-    from rowbus.platform.outbox import Outbox
+    from rowbus.platform.outbox import HeartbeatPlan, Outbox
     from rowbus.platform.reports import Reporter
     from rowbus.running.host import Process
 

@@ -18,14 +18,13 @@ from rowbus.errors import InvalidTimestampError
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import parse_timestamp
-from rowbus.platform.forms import CRITICAL_TIME, PROCESSING_TIME, RETRIES
-from rowbus.platform.measurements import TICKS_OF_1970, ticks_at
+from rowbus.platform.forms import CRITICAL_TIME, PROCESSING_TIME, RETRIES, TICKS_OF_1970, ticks_at
 from rowbus.transport.receiving.delivery import ErrorResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rowbus.platform.measurements import Entry
+    from rowbus.platform.forms import Entry
     from rowbus.transport.receiving.delivery import Delivery, FailedDelivery, OnError, OnMessage
 
 MOST_KEPT: Final = 100_000  # of each kind, while monitoring cannot be reached; the oldest go first

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.messages.addresses import address_of
+from rowbus.messages.address import address_of
 from rowbus.platform.checks import CheckService
-from rowbus.platform.connection import platform_connection
 from rowbus.platform.heartbeats import Heartbeats
 from rowbus.platform.meter import Meter
-from rowbus.platform.outbox import Metrics, Outbox, logger
+from rowbus.platform.outbox import Metrics, Outbox, logger, platform_connection
 from rowbus.platform.reports import Reporter
 from rowbus.running.host import this_process
 
@@ -20,11 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rowbus.database.sessions import Database
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
-    from rowbus.messages.identity import Identity
+    from rowbus.messages.address import Addresses, QueueAddress
+    from rowbus.messages.headers import Identity
     from rowbus.platform.checks import Check
-    from rowbus.platform.connection import Platform, PlatformConnection
+    from rowbus.platform.outbox import Platform, PlatformConnection
     from rowbus.running.service import Service
     from rowbus.transport.receiving.dispatcher import Dispatcher
 

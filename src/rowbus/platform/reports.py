@@ -26,16 +26,18 @@ from rowbus.platform.forms import (
     SAGA_UPDATED,
     STARTUP,
     checked,
+    encoded,
+    messages_of,
+    numbered,
 )
-from rowbus.platform.measurements import encoded, messages_of, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from rowbus.messages.address import QueueAddress
-    from rowbus.messages.identity import Identity
+    from rowbus.messages.headers import Identity
     from rowbus.messages.state_change import StateChange
-    from rowbus.platform.measurements import Entry
+    from rowbus.platform.forms import Entry
     from rowbus.running.host import Process
 
 _STRING: Final = re.compile(r"(\"(?:[^\"\\]|\\.)*\")")

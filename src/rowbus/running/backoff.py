@@ -1,17 +1,22 @@
-"""Delays: jitter, doubling up to a limit, and looks for what arrives without a notification, ever less often.
+"""Delays: jitter, doubling up to a limit, looks for what arrives without a notification, and the circuit breaker.
 
 Work comes in trains: a reply follows a command, the next order follows an order. A look at an empty table costs little,
 so a few of them follow each piece of work; an idle program pays for none of them.
 
-Invariants: pure; randomness is injected; it knows no clock.
+The breaker is disarmed until the first failure, then armed until a success (docs/wire-format.md#circuit-breaker). When
+failures have lasted for the set time it triggers, once: that is a critical error. It also returns how long to wait
+after a failure, and whether the failure is the first of its outage, so that an outage does not flood the log.
+
+Invariants: pure; randomness and the clock are injected, and the waiting is the caller's.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 JITTER = 0.2  # give or take a fifth
 
@@ -50,3 +55,68 @@ class LookPauses:
         """Return how long to wait before the next look."""
         self._last = min(self._longest, max(FIRST_PAUSE, 2 * self._last))
         return self._last
+
+
+WAIT_WHEN_ARMED = 1.0
+WAIT_WHEN_TRIGGERED = 10.0
+
+
+class Outage(NamedTuple):
+    """What follows from a failure: seconds to wait, and whether it began the outage or made it critical."""
+
+    wait: float
+    first: bool
+    critical: bool
+
+
+class CircuitBreaker:
+    """Measures how long an activity has been failing; `trigger_after` is in seconds.
+
+    `lapses_after` is for an activity that may end without a success, because nothing is left to be tried: an outage of
+    which nothing was heard for so many seconds is over, and the next failure begins another.
+    """
+
+    def __init__(
+        self, trigger_after: float, clock: Callable[[], float], *, lapses_after: float | None = None
+    ) -> None:
+        """Begin disarmed."""
+        self._trigger_after = trigger_after
+        self._lapses_after = lapses_after
+        self._last: float | None = None
+        self._clock = clock
+        self._armed_at: float | None = None
+        self.failures = 0
+        self.triggered = False
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether an outage goes on."""
+        return self._armed_at is not None and not self._has_lapsed(self._clock())
+
+    def failed(self) -> Outage:
+        """Note a failure and return what follows from it."""
+        now = self._clock()
+        if self._has_lapsed(now):
+            self.succeeded()
+        self._last = now
+        first = self._armed_at is None
+        self._armed_at = now if self._armed_at is None else self._armed_at
+        self.failures += 1
+        critical = not self.triggered and now - self._armed_at >= self._trigger_after
+        self.triggered = self.triggered or critical
+        return Outage(WAIT_WHEN_TRIGGERED if self.triggered else WAIT_WHEN_ARMED, first, critical)
+
+    def succeeded(self) -> int:
+        """Disarm; return the number of failures of the outage, 0 without one."""
+        if self._armed_at is None:
+            return 0
+        failures, self.failures = self.failures, 0
+        self._armed_at, self.triggered = None, False
+        return failures
+
+    def _has_lapsed(self, now: float) -> bool:
+        return (
+            self._lapses_after is not None
+            and self._last is not None
+            and now - self._last > self._lapses_after
+        )

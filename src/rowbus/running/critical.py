@@ -12,8 +12,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from rowbus.errors.exception_facts import exc_info_of
-from rowbus.running.breaker import CircuitBreaker
+from rowbus.errors.strangers import exc_info_of
+from rowbus.running.backoff import CircuitBreaker
 from rowbus.running.functions import check_function, is_unawaited
 from rowbus.running.telemetry import process
 

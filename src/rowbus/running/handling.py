@@ -1,18 +1,26 @@
-"""What the code that runs is about: the message or events that log lines concern, and whether a handler runs.
+"""What the code that runs is about: the message or events of log lines, whether a handler runs, what it has to await.
 
-What a handler must not do asks here whether one does. Lines of a log ask here what they are about.
+What a handler must not do asks here whether one does. Lines of a log ask here what they are about. Calls that a handler
+has to await and forgot are found when it returns.
 
-Invariant: tasks and threads that a handler starts count as the handler, as they see its context.
+Invariants: tasks and threads that a handler starts count as the handler, as they see its context. A call costs one
+entry in a list; which line made it is found out only for one that was forgotten.
 """
 
 from __future__ import annotations
 
+import inspect
+import sys
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Protocol
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, cast
+
+from rowbus.errors import HandlerError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Coroutine, Mapping
     from contextlib import AbstractContextManager
+    from types import CodeType
 
 
 class Subject(Protocol):
@@ -77,3 +85,104 @@ def fields_in_hand() -> Mapping[str, object]:
     """Return what a line that is logged now is about; empty where it is about nothing."""
     subject = subject_in_hand()
     return {} if subject is None else subject.fields()
+
+
+F = TypeVar("F", bound="Callable[..., Coroutine[Any, Any, Any]]")
+T = TypeVar("T")
+CODE_UNIT = 2  # bytes of an instruction, of which `co_positions` has an entry each
+
+
+class AwaitedCall(NamedTuple):
+    """One call: its coroutine, the object and its method that was called, and the instruction that called it."""
+
+    coroutine: Coroutine[Any, Any, Any]
+    owner: str
+    name: str
+    code: CodeType
+    instruction: int
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the call was awaited to its end."""
+        return getattr(self.coroutine, "cr_frame", None) is None
+
+    @property
+    def place(self) -> str:
+        """The function and the line that made the call."""
+        line = list(self.code.co_positions())[self.instruction // CODE_UNIT][0]
+        return f"{self.code.co_qualname} ({self.code.co_filename}, line {line})"
+
+    def prevent(self) -> None:
+        """Have a call that has not begun do nothing, now and later; one that has begun is its task's."""
+        if inspect.getcoroutinestate(self.coroutine) == inspect.CORO_CREATED:
+            self.coroutine.close()
+
+
+class Awaiting:
+    """An object with methods to be awaited: contexts of `async def` handlers, their connections, and whoever sends."""
+
+    _called: ClassVar = "context"
+    """What handlers call such an object."""
+
+    _calls: list[AwaitedCall] | None = None  # None: no handler is at work
+
+
+def awaited(verb: F) -> F:
+    """Have the calls of an `async def` method of `Awaiting` noted, to be checked by `refuse_forgotten`."""
+
+    @wraps(verb)
+    def call(self: Awaiting, *arguments: object, **options: object) -> Coroutine[Any, Any, Any]:
+        coroutine = verb(self, *arguments, **options)
+        calls = self._calls  # pyright: ignore[reportPrivateUsage] - this is a method of its class
+        if calls is not None:
+            caller = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - the cheapest way
+            while calls and calls[-1].has_ended:
+                calls.pop()  # so that a long loop of calls holds none but the last
+            owner = self._called  # pyright: ignore[reportPrivateUsage] - as above
+            calls.append(AwaitedCall(coroutine, owner, verb.__name__, caller.f_code, caller.f_lasti))
+        return coroutine
+
+    return cast("F", call)
+
+
+def note_calls(context: Awaiting) -> None:
+    """Note the calls of a context from now on."""
+    context._calls = []  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - of this module
+
+
+def note_calls_on(connection: T, context: Awaiting) -> T:
+    """Note the calls of a connection with those of its handler's context; return it."""
+    if isinstance(connection, Awaiting):
+        connection._calls = context._calls  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - of this module
+    return connection
+
+
+def refuse_forgotten(context: Awaiting) -> None:
+    """Raise HandlerError, naming the call and its line, if one of a context's calls was not awaited to its end."""
+    calls = context._calls  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - of this module
+    if not calls or not (forgotten := [call for call in calls if not call.has_ended]):
+        return
+    calls.clear()
+    for call in forgotten:
+        call.prevent()
+    raise HandlerError(_explained(forgotten), calls=tuple(call.place for call in forgotten))
+
+
+def refuse_coroutine(function: Callable[..., object], returned: object) -> None:
+    """Raise HandlerError if a `def` handler returned a coroutine, which nothing would run."""
+    if inspect.iscoroutine(returned):
+        returned.close()
+        name = getattr(function, "__qualname__", repr(function))
+        raise HandlerError(
+            f"{name} is a `def` handler that returned a coroutine, of which nothing ran: make it an `async def`, or "
+            "call no `async def` in it. Nothing of this attempt was committed."
+        )
+
+
+def _explained(forgotten: list[AwaitedCall]) -> str:
+    first, *others = forgotten
+    more = f" (and {len(others)} more)" if others else ""
+    return (
+        f"{first.place} called {first.owner}.{first.name}(…) and did not await it{more}: write `await`. "
+        "Nothing of this attempt was committed."
+    )

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from numbers import Number
 from typing import Any, Final
 
-from rowbus.errors.printable import LONGEST_TEXT, brief_traceback_of, printable, printable_value, traceback_of
+from rowbus.errors.strangers import LONGEST_TEXT, brief_traceback_of, printable, printable_value, traceback_of
 from rowbus.running.handling import fields_in_hand
 
 NAMES: Final = (

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 from rowbus.errors import HandlerError
-from rowbus.errors.exception_facts import is_a, text_of, type_name
+from rowbus.errors.strangers import is_a, text_of, type_name
 from rowbus.running.handling import fields_in_hand
 from rowbus.running.time_limit import CLOSE
 from rowbus.running.turns import onto_loop

@@ -1,7 +1,8 @@
-"""Types of settings: what a program gives is of the type that the setting says, or a sentence says so."""
+"""The types of settings, checked when they are made; and spans of time as people write them."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -10,6 +11,7 @@ from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
 
 _PLAIN: Final[dict[str, type]] = {
     "bool": bool,
@@ -55,3 +57,20 @@ def _called(name: str) -> str:
     if name.startswith("Literal["):
         return name.removeprefix("Literal[").removesuffix("]")
     return "an int" if name == "int" else f"a {name}" if name != "None" else name
+
+
+_UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+
+
+def time_span(given: str | timedelta) -> timedelta:
+    """Return a span that is given as one, or as text; raises ConfigurationError."""
+    if isinstance(given, timedelta):
+        return given
+    match = _SPAN.fullmatch(str(given).strip())
+    if match is None:
+        raise ConfigurationError(f"{given!r} is not a span of time such as 500ms, 30s, 5m, 2h or 1d.")
+    try:
+        return timedelta(**{_UNITS[match[2]]: float(match[1])})
+    except OverflowError:
+        raise ConfigurationError(f"{given!r} is longer than can be counted.") from None

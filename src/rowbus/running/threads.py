@@ -21,7 +21,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar
 
-from rowbus.errors.exception_facts import text_of
+from rowbus.errors.strangers import text_of
 from rowbus.running.time_limit import GIVE_UP, exceeded
 from rowbus.running.workers import have_worker_replaced
 

@@ -18,10 +18,8 @@ from rowbus.messages.message_types import contract_of
 from rowbus.running.functions import takes_context
 from rowbus.sagas.history.table import Keeping
 from rowbus.sagas.key import Key
-from rowbus.sagas.nservicebus.state import NServiceBusForm
-from rowbus.sagas.nservicebus.table import correlation_of
-from rowbus.sagas.state import StateForm
-from rowbus.sagas.upgrades import Step
+from rowbus.sagas.nservicebus.table import NServiceBusForm, correlation_of
+from rowbus.sagas.state import StateForm, Step
 
 if TYPE_CHECKING:
     from rowbus.sagas.nservicebus.table import Correlation

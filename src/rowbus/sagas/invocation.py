@@ -17,7 +17,7 @@ import msgspec
 from rowbus.errors import SagaCorrelationError, SagaStateError
 from rowbus.messages.headers import Header
 from rowbus.messages.state_change import STATE_CHANGES, StateChange
-from rowbus.running.telemetry.tracing import tracing
+from rowbus.running.telemetry.instruments import tracing
 from rowbus.sagas.context import SagaContext
 from rowbus.sagas.decisions import (
     Search,
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from rowbus.endpoint.context import Context
     from rowbus.sagas.definition import Definition, Rule, Rules
     from rowbus.sagas.saga import Saga
-    from rowbus.sagas.store import SagaStore
-    from rowbus.sagas.table import SagaRow
+    from rowbus.sagas.table import SagaRow, SagaStore
     from rowbus.transport.receiving.delivery import Delivery
 
 

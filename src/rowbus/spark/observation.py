@@ -11,9 +11,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from rowbus.running.telemetry.beside import Beside
-from rowbus.running.telemetry.instruments import instruments
+from rowbus.running.telemetry.instruments import instruments, tracing
 from rowbus.running.telemetry.listener import address_of
-from rowbus.running.telemetry.tracing import tracing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

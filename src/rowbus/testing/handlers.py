@@ -16,17 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 from rowbus import ClaimNotFoundError, HandlerError, LeaseLostError
 from rowbus.endpoint.long_context import LongDelivery, Outside
 from rowbus.endpoint.pipeline import Pipeline
-from rowbus.endpoint.steps.chain import with_own_steps
-from rowbus.endpoint.steps.mutation import with_mutators
+from rowbus.endpoint.steps.chain import with_mutators, with_own_steps
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import AnySend, AppendedEvent, Send, deduplicate
-from rowbus.messages.headers import decode_headers, encode_headers
-from rowbus.messages.identity import Identity
+from rowbus.messages.headers import Identity, decode_headers, encode_headers
 from rowbus.messages.message import MessageRow
 from rowbus.messages.message_types import serialize
 from rowbus.messages.mutators import put_on
-from rowbus.messages.outgoing import Options, Origin, compose
-from rowbus.messages.uniqueness import UniqueMessageId
+from rowbus.messages.outgoing import Options, Origin, UniqueMessageId, compose
 from rowbus.testing.outcome import Outcome, SentMessage
 from rowbus.transport.claims.claim_check import ClaimCheck
 from rowbus.transport.receiving.delivery import Delivery

@@ -19,11 +19,11 @@ from rowbus.database.location import is_temporary
 from rowbus.database.postgresql.database import Database
 from rowbus.endpoint.dependencies import replacing
 from rowbus.endpoint.endpoint import Endpoint
-from rowbus.messages.addresses import address_of
+from rowbus.messages.address import address_of
 from rowbus.messages.headers import Header
 from rowbus.testing import record
-from rowbus.testing.decisions import Move, State, next_move, time_to_pass
 from rowbus.testing.outcome import SentMessage
+from rowbus.testing.record import Move, State, next_move, time_to_pass
 from rowbus.transport.client import AsyncClient
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from rowbus.database.sessions import AsyncSession
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
 
 T = TypeVar("T")
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 from rowbus import TransactionConflictError
 from rowbus.endpoint.endpoint import Endpoint
 from rowbus.messages.headers import Header
-from rowbus.sagas.component import SagaComponent
 from rowbus.sagas.decisions import correlation_text
+from rowbus.sagas.saga import SagaComponent
 from rowbus.sagas.table import Beginning, SagaRow
 from rowbus.testing.handlers import run_handlers
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rowbus.endpoint.context import Context
+    from rowbus.sagas.context import Timeout
     from rowbus.sagas.history.table import Transition
     from rowbus.sagas.saga import Saga
-    from rowbus.sagas.timeouts import Timeout
     from rowbus.testing.outcome import Outcome, SentMessage
 
 

@@ -15,12 +15,11 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError
-from rowbus.messages.address import QueueAddress
-from rowbus.messages.addresses import address_of
+from rowbus.messages.address import QueueAddress, address_of
 from rowbus.messages.bodies.serializer import check_serializer
 from rowbus.messages.dispatch import DelayedSend, Multicast, Send
-from rowbus.messages.headers import encode_copied_headers
-from rowbus.messages.identity import Identity
+from rowbus.messages.headers import Identity, encode_copied_headers
+from rowbus.messages.message import new_message_id, new_message_ids
 from rowbus.messages.message_types import (
     DEFAULT,
     declared_contract,
@@ -32,7 +31,6 @@ from rowbus.messages.message_types import (
 from rowbus.messages.mutators import Draft, KeepingMutator, put_on, who_drafts
 from rowbus.messages.outgoing import NO_OPTIONS, Content, HeaderText, compose
 from rowbus.messages.return_code import ReturnCode, answer_of
-from rowbus.messages.uuids import new_message_id, new_message_ids
 from rowbus.running.bounded import Bounded
 from rowbus.running.host import this_host, this_program
 from rowbus.running.telemetry.instruments import instruments
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.database.statements import Statement
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses
     from rowbus.messages.bodies.serializer import Serializer
     from rowbus.messages.dispatch import AnySend
     from rowbus.messages.message import OutgoingMessage

@@ -8,8 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowbus.database.statements import script
-from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, DEFAULT_SCHEMA, QueueAddress
-from rowbus.messages.addresses import PostgresAddresses, address_of
+from rowbus.messages.address import (
+    DEFAULT_DELAYED_SUFFIX,
+    DEFAULT_SCHEMA,
+    PostgresAddresses,
+    QueueAddress,
+    address_of,
+)
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.lanes.lane_table import LaneTable
 from rowbus.transport.pubsub.table import subscription_routing

@@ -17,17 +17,17 @@ from rowbus.errors.extras import require
 from rowbus.running.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from rowbus.web.access.visitors import Person, Role
     from rowbus.web.asgi import application
     from rowbus.web.openid.settings import OpenIdConnect
     from rowbus.web.settings import WebSettings
+    from rowbus.web.visitors import Person, Role
 
 __all__ = ["OpenIdConnect", "Person", "Role", "WebSettings", "application"]
 
 _PLACES = {
     "OpenIdConnect": "openid.settings",
-    "Person": "access.visitors",
-    "Role": "access.visitors",
+    "Person": "visitors",
+    "Role": "visitors",
     "WebSettings": "settings",
     "application": "asgi",
 }

@@ -23,14 +23,11 @@ from starlette.routing import Route
 from rowbus.errors import ConfigurationError, LostPositionError, RowbusError
 from rowbus.running.functions import check_function
 from rowbus.transport.queues.catalog.looking import NotLookedAtError
-from rowbus.web import contracts, overview, pauses, recurring, sagas, search, subscriptions
+from rowbus.web import contracts, delayed, overview, pauses, recurring, sagas, search, subscriptions
 from rowbus.web import history as operations
-from rowbus.web.access.guard import Entrance, Guard, TicketCookie, TrustedHeader, Who, outside
-from rowbus.web.access.tokens import Tickets
-from rowbus.web.access.visitors import is_own_form
 from rowbus.web.assets import asset
-from rowbus.web.delayed import page as delayed
 from rowbus.web.failed import page as failed
+from rowbus.web.guard import Entrance, Guard, TicketCookie, TrustedHeader, Who, outside
 from rowbus.web.logs import page as logs
 from rowbus.web.metrics import Metrics
 from rowbus.web.operations import Operation
@@ -38,13 +35,14 @@ from rowbus.web.queues import page as queues
 from rowbus.web.settings import WebSettings
 from rowbus.web.site import Site
 from rowbus.web.visit import CONFIRMED_FIELD, CSRF_FIELD, Visit
+from rowbus.web.visitors import Tickets, is_own_form
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from rowbus.web.access.visitors import Person
     from rowbus.web.openid.signing import SignIn
     from rowbus.web.pages import Action, Page, View
+    from rowbus.web.visitors import Person
 
 logger = logging.getLogger("rowbus.web")
 

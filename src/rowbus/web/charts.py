@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from markupsafe import Markup
 
-from rowbus.transport.history.durations import quantile
 from rowbus.transport.history.table import HANDLERS, Point, Series, Span
+from rowbus.transport.history.teller import quantile
 from rowbus.transport.queues.diagnosis import duration
-from rowbus.web.sampling import recorder
+from rowbus.web.sampling import sampler
 
 if TYPE_CHECKING:
     from rowbus.log.diagnosis import ConsumerState
     from rowbus.messages.address import QueueAddress
-    from rowbus.web.sampling.recorder import Past
+    from rowbus.web.sampling.sampler import Past
     from rowbus.web.visit import Visit
 
 Values = Sequence[float | None]
@@ -172,11 +172,11 @@ def overview_charts(visit: Visit) -> Charts | None:
         return None
     past = kept.overview.get(span, {})
     found = [
-        _depths(past, recorder.ALL_QUEUES, "Waiting"),
-        _rates(past, recorder.ALL_QUEUES, span),
-        _depths(past, recorder.ALL_FAILED, "Failed messages"),
+        _depths(past, sampler.ALL_QUEUES, "Waiting"),
+        _rates(past, sampler.ALL_QUEUES, span),
+        _depths(past, sampler.ALL_FAILED, "Failed messages"),
         *_handlers(past, Series(HANDLERS, "")),
-        _lags(past, recorder.ALL_LOGS, "Log lag"),
+        _lags(past, sampler.ALL_LOGS, "Log lag"),
     ]
     return Charts([chart for chart in found if chart is not None], kept.obstacle)
 
@@ -184,7 +184,7 @@ def overview_charts(visit: Visit) -> Charts | None:
 async def queue_charts(visit: Visit, address: QueueAddress) -> Charts | None:
     """Return the charts of a queue and its handlers; None where no history is kept."""
     name, span = str(address), span_of(visit).span
-    queue = Series(recorder.QUEUE, name)
+    queue = Series(sampler.QUEUE, name)
 
     def find(past: Past) -> list[Chart | None]:
         handlers = _handlers(past, Series(HANDLERS, name))
@@ -195,15 +195,15 @@ async def queue_charts(visit: Visit, address: QueueAddress) -> Charts | None:
 
 async def consumer_charts(visit: Visit, consumers: Sequence[ConsumerState]) -> Charts | None:
     """Return the charts of a log's consumers; None where no history is kept."""
-    names = {recorder.consumer_name(one.log, one.consumer): one.consumer for one in consumers}
+    names = {sampler.consumer_name(one.log, one.consumer): one.consumer for one in consumers}
 
     def find(past: Past) -> list[Chart | None]:
         return [
             chart
             for name, title in names.items()
             for chart in (
-                _lags(past, Series(recorder.CONSUMER, name), f"Lag of {title}"),
-                _depths(past, Series(recorder.CONSUMER, name), f"Events before {title}"),
+                _lags(past, Series(sampler.CONSUMER, name), f"Lag of {title}"),
+                _depths(past, Series(sampler.CONSUMER, name), f"Events before {title}"),
             )
         ]
 

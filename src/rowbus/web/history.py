@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from rowbus.database.sessions import Session
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses
     from rowbus.transport.operations.discarded.table import DiscardedMessages
     from rowbus.transport.operations.table import OperationRow, OperationsTable
     from rowbus.web.operations import Operation

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import Session
     from rowbus.running.telemetry.series import Family
-    from rowbus.web.access.guard import Who
+    from rowbus.web.guard import Who
     from rowbus.web.site import Site
 
 FRESH: Final = 5.0  # seconds

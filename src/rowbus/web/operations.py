@@ -20,14 +20,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError, RowbusError, StorageError
-from rowbus.transport.operations import trail
+from rowbus.transport.operations import table as trail
 from rowbus.transport.operations.discarded.table import begin_to_keep, discarded_address
 from rowbus.transport.operations.table import STOPPING, operations_table
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.transport.operations.discarded.table import Keep
     from rowbus.transport.operations.table import OperationsTable
 

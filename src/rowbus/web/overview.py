@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from rowbus.log.diagnosis import ConsumerState, LogState
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.traffic import Receivers
-    from rowbus.web.sampling.snapshot import AbsentEndpoint, QueueFigures, Snapshot
-    from rowbus.web.sampling.statistics import Instances
+    from rowbus.web.sampling.snapshot import AbsentEndpoint, Instances, QueueFigures, Snapshot
     from rowbus.web.visit import Visit
 
 HIDDEN: Final = "hidden from this role"

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConfigurationError
-from rowbus.transport.pauses.hold import pause_now
 from rowbus.transport.pauses.table import (
     PauseKind,
     PauseSubject,
+    pause_now,
     paused,
     pauses_address,
     pauses_table,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from rowbus.database.sessions import Session
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses
     from rowbus.web.operations import Operation
     from rowbus.web.visit import Visit
 

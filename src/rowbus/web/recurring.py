@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidAddressError, QueueNotFoundError
-from rowbus.transport.queues.catalog.finding import find_tables
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, refuse_strangers
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_tables, look, refuse_strangers
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.recurring.table import COLUMNS, RECURRING, recurring_table
 from rowbus.web.pages import Action, Page, Question, View, change
-from rowbus.web.sampling.statistics import may_delete
+from rowbus.web.sampling.snapshot import may_delete
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from rowbus.database.sessions import Session
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.transport.recurring.table import ScheduleRow
     from rowbus.web.operations import Operation
     from rowbus.web.visit import Visit

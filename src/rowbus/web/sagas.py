@@ -16,13 +16,12 @@ from rowbus.sagas.resending import end
 from rowbus.sagas.table import saga_table
 from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.table import delayed_table
-from rowbus.transport.queues.catalog.finding import find_tables
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, is_there, look, looking
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_tables, is_there, look, looking
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.web.contents import mask, text_content
 from rowbus.web.pages import Action, Page, Question, View, change
 from rowbus.web.recurring import named_table
-from rowbus.web.sampling.statistics import may_delete
+from rowbus.web.sampling.snapshot import may_delete
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from rowbus.database.sessions import Session
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.sagas.history.table import Line
     from rowbus.sagas.table import KeptSaga
     from rowbus.web.operations import Operation

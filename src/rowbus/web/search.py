@@ -13,13 +13,12 @@ from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.messages.message import read_headers
 from rowbus.sagas.table import saga_table
 from rowbus.transport.delayed.table import delayed_table
-from rowbus.transport.queues.catalog.finding import find_tables
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_tables, looking
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.traffic import Kind
 from rowbus.transport.recoverability.failed_message import read
 from rowbus.transport.recoverability.failures.table import failures_table
-from rowbus.web.delayed.messages import WaitingRow
+from rowbus.web.delayed import WaitingRow
 from rowbus.web.pages import Page, View
 from rowbus.web.sagas import COLUMNS
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rowbus.errors import ConfigurationError
-from rowbus.web.access.visitors import LOOPBACK
 from rowbus.web.contents import parse_path
 from rowbus.web.openid.settings import OpenIdConnect
+from rowbus.web.visitors import LOOPBACK
 
 SHORTEST_SECRET: Final = 32
 SHORTEST_PERIOD: Final = 0.05  # seconds; tests look often

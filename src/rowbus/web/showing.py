@@ -1,7 +1,7 @@
 r"""Filters of the templates: how values are shown.
 
 What is stored may be hostile. Jinja escapes HTML; `visible` shows what would not be seen, or would turn the direction
-of writing, as `rowbus.errors.printable` writes it (`\u202e`, `\x1b`), marked so that it is not taken for text.
+of writing, as `rowbus.errors.strangers` writes it (`\u202e`, `\x1b`), marked so that it is not taken for text.
 
 Invariant: pure; what a filter returns as markup holds nothing of the value that is not escaped, and takes a time that
 grows as what is shown does.
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup, escape
 
-from rowbus.errors.printable import shortened
+from rowbus.errors.strangers import shortened
 from rowbus.transport.queues.diagnosis import duration as in_two_units
 
 LONGEST_LINE: Final = 20_000

@@ -21,9 +21,9 @@ from rowbus.database.backends import addresses_of, inspecting, open_database
 from rowbus.database.location import resolve_dsn
 from rowbus.running.critical import Outage
 from rowbus.web import showing
-from rowbus.web.access.tokens import Seals
 from rowbus.web.operations import Operations
 from rowbus.web.sampling.sampler import Sampler
+from rowbus.web.visitors import Seals
 
 if TYPE_CHECKING:
     from starlette.routing import Router

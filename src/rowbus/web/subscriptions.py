@@ -14,20 +14,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.errors import InvalidAddressError, QueueNotFoundError
 from rowbus.transport.pubsub.subscribers import existing_queues
 from rowbus.transport.pubsub.table import subscription_routing
-from rowbus.transport.queues.catalog.finding import sort_out
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, refuse_strangers
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, refuse_strangers, sort_out
 from rowbus.transport.queues.catalog.looking import look as look_at
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.web.pages import Action, Page, Question, View, change
-from rowbus.web.sampling.statistics import may_delete
+from rowbus.web.sampling.snapshot import may_delete
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
     from rowbus.database.sessions import Session
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
-    from rowbus.transport.pubsub.subscription import TopicSubscription
+    from rowbus.messages.address import Addresses, QueueAddress
+    from rowbus.transport.pubsub.publication import TopicSubscription
     from rowbus.web.operations import Operation
     from rowbus.web.visit import Visit
 

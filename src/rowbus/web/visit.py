@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
-    from rowbus.web.access.visitors import Person
     from rowbus.web.pages import Page
     from rowbus.web.sampling.snapshot import Snapshot
     from rowbus.web.site import Site
+    from rowbus.web.visitors import Person
 
 P = ParamSpec("P")
 T = TypeVar("T")

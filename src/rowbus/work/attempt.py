@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rowbus.errors import ConnectionLostError, HandlerError, StorageError, TimeLimitExceededError
-from rowbus.errors.exception_facts import is_a, sqlstate_of, text_of
+from rowbus.errors.strangers import is_a, sqlstate_of, text_of
 from rowbus.running.scope import Scope
 from rowbus.running.turns import onto_loop
 from rowbus.work.fate import Ending

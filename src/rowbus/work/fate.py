@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from rowbus.errors import ConnectionLostError, StorageError, TransactionConflictError
-from rowbus.errors.exception_facts import attribute, is_a
+from rowbus.errors.strangers import attribute, is_a
 
 PASSED_OVER: Final = (
     5.0  # seconds for which a message is passed over that met an outage which others do not meet, perhaps

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mssql_python.connection_string_parser import _ConnectionStringParser
 
-from rowbus.database.sqlserver.dsn import CONNECT_TIMEOUT, PORT, parse
+from rowbus.database.sqlserver.driver import CONNECT_TIMEOUT, PORT, parse
 from rowbus.errors import ConfigurationError
 from tests.fixtures.every import every
 

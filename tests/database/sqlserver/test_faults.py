@@ -5,7 +5,7 @@ from __future__ import annotations
 import mssql_python.exceptions as microsoft
 import pymssql
 
-from rowbus.database.sqlserver.dsn import parse
+from rowbus.database.sqlserver.driver import parse
 from rowbus.database.sqlserver.faults import drivers_fault, read, translate, translate_connecting
 from rowbus.database.statements import Query
 from rowbus.errors import (

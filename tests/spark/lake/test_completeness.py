@@ -23,7 +23,7 @@ from rowbus.spark.lake.tables.folder import LakeFolder
 from rowbus.spark.lake.tables.table_copy import Copy
 from rowbus.spark.log_source.offset import LogOffset, TickPosition, offsets_to_json
 from rowbus.spark.log_source.snapshot_range import find_tick
-from rowbus.spark.pipelines.lake_checkpoint import checkpoint_of
+from rowbus.spark.pipelines.lake_tables import checkpoint_of
 from tests.spark.lake.following import Following
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -20,7 +20,7 @@ from rowbus.spark.lake.tables.comparison import compare_tables
 from rowbus.spark.lake.tables.folder import LakeFolder, stored_table
 from rowbus.spark.lake.tables.query_record import kept_record, read_checkpoint
 from rowbus.spark.lake.tables.upkeep import compact_tables, vacuum_tables
-from rowbus.spark.pipelines.lake_checkpoint import LakeCheckpoint, checkpoint_of
+from rowbus.spark.pipelines.lake_tables import LakeCheckpoint, checkpoint_of
 from tests.fixtures.s3 import ask
 from tests.spark.lake.following import Following
 

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import rowbus.spark
 from rowbus.errors import ConfigurationError
-from rowbus.running.telemetry import instruments, tracing
+from rowbus.running.telemetry import instruments
 from tests.fixtures.processes import await_that
 from tests.log.orders import SCRIPT, Orders
 
@@ -41,9 +41,9 @@ def orders(log_database: str, pgq: psycopg.Connection) -> Orders:
 def exporter() -> Iterator[InMemorySpanExporter]:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    tracing.use(provider)
+    instruments.use(provider)
     yield exporter
-    tracing.use(None)
+    instruments.use(None)
     provider.shutdown()
 
 
@@ -124,7 +124,7 @@ def test_a_program_is_not_ready_once_a_query_has_failed(
 
 def test_nothing_runs_if_nothing_wants_to_know(spark: SparkSession) -> None:
     assert instruments.instruments() is None
-    assert tracing.tracing() is None
+    assert instruments.tracing() is None
 
     observation = rowbus.spark.observe(spark)
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rowbus.errors import ConfigurationError
-from rowbus.log.row_change import RowChange, changes_in, decode_row, kind_of
+from rowbus.log.event import RowChange, changes_in, decode_row, kind_of
 from tests.fixtures.every import every
 
 TABLE = "public.orders"

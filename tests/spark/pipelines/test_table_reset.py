@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.pipelines.projects import init_project, run_project
-from rowbus.spark.pipelines.table_reset import checkpoints, empty
+from rowbus.spark.pipelines.projects import checkpoints, empty, init_project, run_project
 
 OF_LOG = (
     'v1\n{}\n{"v": 1, "orders": {"tick": 3, "snap": "778:778:", "seq": 4009, "ts": "2026-11-21T10:54:29Z"}}'

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from rowbus.spark.queue_source.receive import QueueStreamReader
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 from tests.spark.queue.queues import Offset, Queue, batch, numbers_of
 
 LIVES = 6

@@ -12,8 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.headers import Header, encode_copied_headers
-from rowbus.messages.identity import Identity
+from rowbus.messages.headers import Header, Identity, encode_copied_headers
 from rowbus.messages.outgoing import Content, Options, Origin, compose
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.transport.recoverability.failure_headers import failed_message

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from rowbus.spark.pipelines.report import text as report_text
 from rowbus.spark.pipelines.report.charts import environment
 from rowbus.spark.pipelines.report.result import FlowReport, table_of
-from rowbus.spark.pipelines.report.tables import MEANINGS
+from rowbus.spark.pipelines.report.text import MEANINGS
 from tests.fixtures.every import every
 from tests.spark.report.samples import HOSTILE, MADE_AT, hostile_report, sample_report
 

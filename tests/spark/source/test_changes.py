@@ -12,8 +12,7 @@ import pytest
 
 from rowbus.errors import ConfigurationError, MessageDeserializationError
 from rowbus.spark.log_source import source as log_source
-from rowbus.spark.log_source.changes.decoder import RowDecoder
-from rowbus.spark.log_source.changes.layout import change_layout
+from rowbus.spark.log_source.changes import RowDecoder, change_layout
 from rowbus.spark.log_source.readers import LogBatchReader
 from tests.log.orders import Orders
 from tests.spark.lake.values import CASES, TYPES

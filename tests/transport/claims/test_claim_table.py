@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 import rowbus
-from rowbus.database.steps import run_as_one
+from rowbus.database.statements import run_as_one
 from rowbus.errors import (
     ClaimNotFoundError,
     ConfigurationError,

@@ -11,9 +11,8 @@ import pytest
 
 from rowbus.messages.address import QueueAddress
 from rowbus.running.critical import Alarm
-from rowbus.transport.deduplication.inbox import InboxKeeper
 from rowbus.transport.deduplication.postgresql import InboxTable
-from rowbus.transport.deduplication.table import inbox_table
+from rowbus.transport.deduplication.table import InboxKeeper, inbox_table
 from rowbus.transport.queues.installer import create_table
 from tests.conformance.transport import eventually
 

@@ -17,7 +17,6 @@ from rowbus.messages.headers import Header, decode_headers, encode_copied_header
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.outgoing import Content, Options, compose
 from rowbus.settings import NativeDelayedDelivery
-from rowbus.transport.delayed.delays import NoDelays
 from rowbus.transport.delayed.policy import (
     MOST_AT_ONCE,
     DueMessage,
@@ -29,6 +28,7 @@ from rowbus.transport.delayed.policy import (
     marked,
     route,
 )
+from rowbus.transport.receiving.dispatcher import NoDelays
 from tests.fixtures.every import every
 
 patiently = settings(deadline=None, max_examples=200)

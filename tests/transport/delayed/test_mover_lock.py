@@ -13,7 +13,7 @@ from rowbus.cli.delayed import list_
 from rowbus.database.locks import UNSEEN, LockHolder, find_holders_now, name_holders
 from rowbus.endpoint import delayed_delivery
 from rowbus.errors import StorageError
-from rowbus.messages.identity import Identity
+from rowbus.messages.headers import Identity
 from rowbus.running.critical import Alarm
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback

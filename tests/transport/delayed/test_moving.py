@@ -15,8 +15,7 @@ import pytest
 
 import rowbus
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.headers import Header
-from rowbus.messages.identity import Identity
+from rowbus.messages.headers import Header, Identity
 from rowbus.running.critical import Alarm
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import DueMoves, Fallback

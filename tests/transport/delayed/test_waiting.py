@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from rowbus.database.sessions import AsyncSession
-from rowbus.database.steps import run_steps
+from rowbus.database.statements import run_steps
 from rowbus.errors import QueueNotFoundError
 from rowbus.messages.headers import Header
 from rowbus.transport.delayed.moves import send_now

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from rowbus.running import breaker
+from rowbus.running import backoff
 from rowbus.testing import temporary_database
 from rowbus.transport.delayed_store import decisions
 from tests.conformance.backend import Backend
@@ -53,8 +53,8 @@ async def foreign(backend: Backend, endpoints: Endpoints, other_database: str) -
 def quick_breakers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a failure wait 50 ms instead of 1 s, and 10 s once critical."""
     for module, name in (
-        (breaker, "WAIT_WHEN_ARMED"),
-        (breaker, "WAIT_WHEN_TRIGGERED"),
+        (backoff, "WAIT_WHEN_ARMED"),
+        (backoff, "WAIT_WHEN_TRIGGERED"),
         (decisions, "LONGEST_PAUSE"),
     ):
         monkeypatch.setattr(module, name, QUICKLY)

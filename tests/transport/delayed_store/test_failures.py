@@ -11,8 +11,8 @@ import rowbus
 from rowbus.errors import ConnectionLostError
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header
-from rowbus.transport.delayed_store.scopes import ForeignScopes, SharedScopes
-from rowbus.transport.delayed_store.timeouts_queue import DESTINATION, DUE
+from rowbus.transport.delayed_store.forwarder import ForeignScopes, SharedScopes
+from rowbus.transport.delayed_store.table import DESTINATION, DUE
 from rowbus.transport.recoverability.failure_headers import RAW_HEADERS
 from tests.conformance.transport import eventually, never
 from tests.transport.delayed_store.place import BILLING, ERROR, LATER, SOON, TIMEOUTS, Place, order

@@ -13,8 +13,8 @@ from datetime import timedelta
 
 import pytest
 
+from rowbus.transport.delayed_store.forwarder import SharedScopes
 from rowbus.transport.delayed_store.protocol import DelayedMessage
-from rowbus.transport.delayed_store.scopes import SharedScopes
 from tests.conformance.transport import eventually
 from tests.transport.delayed_store.place import BILLING, ERROR, LATER, SOON, Place, order
 

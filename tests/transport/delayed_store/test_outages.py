@@ -14,7 +14,7 @@ import pytest
 
 import rowbus
 from rowbus import DelayedMessage, DelayedMessageStore, TransactionMode
-from rowbus.running.breaker import CircuitBreaker
+from rowbus.running.backoff import CircuitBreaker
 from rowbus.running.telemetry import process
 from rowbus.testing import FakeClock
 from rowbus.transport.delayed_store import guarded_store, stores
@@ -165,7 +165,7 @@ async def test_an_outage_of_the_store_is_held_against_no_message(shared: Place) 
 async def test_while_a_store_is_away_the_slots_that_wait_hold_no_message(
     shared: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowbus.running.breaker.WAIT_WHEN_ARMED", 600.0)
+    monkeypatch.setattr("rowbus.running.backoff.WAIT_WHEN_ARMED", 600.0)
     store = Unsteady()
     store.instead["store"] = refuse
 

@@ -26,7 +26,7 @@ from rowbus.transport.delayed_store.decisions import (
     after_failure,
     is_outage,
 )
-from rowbus.transport.delayed_store.timeouts_queue import DESTINATION, DUE, unwrap, wrap
+from rowbus.transport.delayed_store.table import DESTINATION, DUE, unwrap, wrap
 from tests.fixtures.every import every
 
 AWAY = ConnectionLostError("away", sqlstate=None, transient=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import rowbus
 from rowbus.database.backends import open_database
-from rowbus.messages.addresses import PostgresAddresses
+from rowbus.messages.address import PostgresAddresses
 from rowbus.messages.message import MessageRow
 from rowbus.transport.limits.concurrency import CrowdedMessage, Places
 from rowbus.transport.limits.places import PlaceKeeper
@@ -14,7 +14,7 @@ from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession
-    from rowbus.database.steps import Runs
+    from rowbus.database.statements import Runs
 
 QUEUE = rowbus.QueueAddress("public", "Sales")
 

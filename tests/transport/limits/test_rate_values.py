@@ -9,8 +9,8 @@ import pytest
 import rowbus
 from rowbus.testing import run_handlers
 from rowbus.transport.limits.decisions import LimitedMessage, TokenGrant, ask, judge
+from rowbus.transport.limits.places import Returns
 from rowbus.transport.limits.rate import Bucket, bucket_key
-from rowbus.transport.limits.returns import Returns
 from tests.fixtures.every import every
 
 pytestmark = pytest.mark.unit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowbus.errors import ConfigurationError
-from rowbus.messages.addresses import PostgresAddresses
+from rowbus.messages.address import PostgresAddresses
 from rowbus.transport.pauses.table import PauseKind, subject_of
 from tests.fixtures.every import every
 

@@ -13,7 +13,7 @@ import rowbus
 from rowbus.database.postgresql.connection import Session
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
-from rowbus.transport.pubsub.subscription import TopicSubscription, check_subscription, topics_of
+from rowbus.transport.pubsub.publication import TopicSubscription, check_subscription, topics_of
 from rowbus.transport.pubsub.table import create_subscriptions
 from tests.fixtures.every import every
 

@@ -17,11 +17,11 @@ from rowbus.database.statements import script
 from rowbus.errors import PermissionDeniedError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog import postgresql as catalog
-from rowbus.transport.queues.catalog.finding import find_queues
+from rowbus.transport.queues.catalog.looking import find_queues
 from rowbus.transport.queues.installer import create_queue, create_schema
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.queues.shape import Key, QueueShape, differences
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 from tests.fixtures.sessions import put
 
 SALES = QueueAddress("public", "Sales")

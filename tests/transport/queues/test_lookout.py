@@ -15,7 +15,7 @@ from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.lookout import Lookout, QueueWatch
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 from tests.conformance.transport import within
 from tests.fixtures.command_line import as_role
 from tests.fixtures.sessions import put, run

@@ -15,8 +15,7 @@ from psycopg import sql
 
 import rowbus as bus
 from rowbus.database.postgresql.connection import AsyncSession, Session
-from rowbus.database.statements import Statement, scalar
-from rowbus.database.steps import run_steps_now
+from rowbus.database.statements import Statement, run_steps_now, scalar
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog import postgresql as catalog

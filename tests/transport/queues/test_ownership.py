@@ -12,8 +12,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.pauses.table import pauses_table
 from rowbus.transport.queues.catalog import postgresql as catalog
-from rowbus.transport.queues.catalog.finding import find_queues, sort_out
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_queues, look, looking, sort_out
 from tests.fixtures.command_line import as_role
 from tests.fixtures.every import every
 

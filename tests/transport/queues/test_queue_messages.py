@@ -14,7 +14,7 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.messages.headers import decode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 from tests.fixtures.sessions import answers, bodies, message, put, run, take, take_and_put_back
 
 PAST = "update {} set expires = now() at time zone 'UTC' - interval '1 second'"

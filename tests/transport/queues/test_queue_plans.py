@@ -12,7 +12,7 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import Statement
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 from tests.fixtures.sessions import run
 
 DEEP = 100_000

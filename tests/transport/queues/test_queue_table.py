@@ -13,7 +13,7 @@ from rowbus.database.statements import Statement
 from rowbus.errors import QueueNotFoundError
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 from tests.fixtures.sessions import answers, bodies, message, put, take
 
 Heard = Callable[[], int]

@@ -14,8 +14,8 @@ from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.messages.message import MessageRow
 from rowbus.testing import FakeClock
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.rounds import INTERVAL, MARGIN, LowerBound
-from rowbus.transport.receiving.peeking import Look
+from rowbus.transport.receiving.decisions import INTERVAL, MARGIN, LowerBound
+from rowbus.transport.receiving.rounds import Look
 from tests.conformance.transport import eventually
 from tests.fixtures.sessions import answers, message, put
 

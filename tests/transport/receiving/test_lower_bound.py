@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.testing import FakeClock
-from rowbus.transport.receiving.decisions.rounds import (
+from rowbus.transport.receiving.decisions import (
     FROM_THE_START,
     INTERVAL,
     LONGEST_INTERVAL,

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from rowbus.transport.receiving.decisions.rounds import Round
-from rowbus.transport.receiving.permits import Permits
+from rowbus.transport.receiving.decisions import Round
+from rowbus.transport.receiving.rounds import Permits
 
 
 def always() -> bool:

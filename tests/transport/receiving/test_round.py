@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowbus.transport.receiving.decisions.rounds import Round
+from rowbus.transport.receiving.decisions import Round
 
 patiently = settings(deadline=None, max_examples=60)
 

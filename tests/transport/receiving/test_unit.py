@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowbus.transport.receiving.decisions.rounds import Unit
+from rowbus.transport.receiving.decisions import Unit
 
 
 def sizes(unit: Unit, *handled: tuple[int, float]) -> list[int]:

@@ -10,8 +10,7 @@ import pytest
 
 import rowbus
 from rowbus.endpoint.steps.audit import audit_copy, retry_acknowledgement
-from rowbus.messages.headers import Header, encode_copied_headers
-from rowbus.messages.identity import Identity
+from rowbus.messages.headers import Header, Identity, encode_copied_headers
 from rowbus.messages.timestamps import parse_timestamp
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.golden import Golden

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import MalformedHeadersError, RowbusError
-from rowbus.errors.exception_facts import type_name
+from rowbus.errors.strangers import type_name
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.headers import Header, decode_headers, encode_headers
-from rowbus.messages.identity import Identity
+from rowbus.messages.headers import Header, Identity, decode_headers, encode_headers
 from rowbus.messages.message import MessageRow, OutgoingMessage
 from rowbus.transport.recoverability.failure_headers import (
     CUT,

@@ -14,9 +14,8 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.recoverability.failed_message import Selection
-from rowbus.transport.recoverability.failures.index import FailureIndex, find, listed
+from rowbus.transport.recoverability.failures.index import FailureIndex, Search, find, groups, listed
 from rowbus.transport.recoverability.failures.postgresql import FailuresTable
-from rowbus.transport.recoverability.failures.search import Search, groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

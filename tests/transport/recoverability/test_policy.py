@@ -23,7 +23,6 @@ from rowbus.errors import (
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import format_timestamp
-from rowbus.transport.recoverability.backoff import exponential
 from rowbus.transport.recoverability.policy import (
     DelayedRetry,
     Discard,
@@ -33,6 +32,7 @@ from rowbus.transport.recoverability.policy import (
     Recoverability,
     Retries,
     Verdict,
+    exponential,
     retry_headers,
 )
 from tests.fixtures.every import every

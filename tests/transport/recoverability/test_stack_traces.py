@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import InvalidAddressError
-from rowbus.errors.exception_facts import data_of, inner_exception, type_name
+from rowbus.errors.strangers import data_of, inner_exception, type_name
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.recoverability.failure_headers import (
     LONGEST_FRAMES,

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rowbus
-from rowbus.transport.pauses.hold import pause_now
-from rowbus.transport.pauses.table import PauseSubject, pauses_address, pauses_table
+from rowbus.transport.pauses.table import PauseSubject, pause_now, pauses_address, pauses_table
 from rowbus.transport.recurring.schedule import CatchUp, Interval
 from rowbus.transport.recurring.table import recurring_address, recurring_table
 from tests.conformance.transport import eventually

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.cli.queue.listing import cut_note
 from rowbus.cli.queue.listing import message_as_json as row_as_json
 from rowbus.contracts.bodies import find_misfits
-from rowbus.errors.printable import printable
+from rowbus.errors.strangers import printable
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_body, read_headers
 

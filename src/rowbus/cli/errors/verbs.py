@@ -16,9 +16,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowbus.cli.errors import listing as error_listing
-from rowbus.cli.options import Database, Json, Schema, Verbose
+from rowbus.cli.options import (
+    Database,
+    Json,
+    Schema,
+    Verbose,
+    addresses_in,
+    noting,
+    open_database,
+    queue_addresses,
+)
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
-from rowbus.cli.target import addresses_in, noting, open_database, queue_addresses
 from rowbus.contracts.published import find_published
 from rowbus.settings import AllowedDestinations
 from rowbus.transport.operations.discarded.table import (
@@ -32,8 +40,7 @@ from rowbus.transport.recoverability.failed_message import ALL, Selection, group
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
 
 app = typer.Typer(
     help="Look through an error queue, and put its messages back.",

@@ -12,9 +12,8 @@ from typing import Annotated
 import typer
 
 from rowbus.cli.log import listing as log_listing
-from rowbus.cli.options import AnyLog, Database, IntoLog, Json, LogName, Verbose
+from rowbus.cli.options import AnyLog, Database, IntoLog, Json, LogName, Verbose, open_log_database
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.cli.target import open_log_database
 from rowbus.log import catalog as log_catalog
 from rowbus.log.consumers.table import log_not_found
 from rowbus.log.diagnosis import OLD_GRANTS, OLD_GRANTS_ADVICE

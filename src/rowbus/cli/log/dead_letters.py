@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowbus.cli.log import listing as log_listing
-from rowbus.cli.options import ConsumerName, Database, Json, LogName, Verbose
+from rowbus.cli.options import ConsumerName, Database, Json, LogName, Verbose, open_log_database
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.cli.target import open_log_database
 from rowbus.log import catalog as log_catalog
 from rowbus.log.consumers.table import log_not_found
 from rowbus.log.log import Log

@@ -10,9 +10,8 @@ from typing import Annotated
 
 import typer
 
-from rowbus.cli.options import Database, Json, Verbose
+from rowbus.cli.options import Database, Json, Verbose, open_log_database
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.cli.target import open_log_database
 from rowbus.database.backends import inspecting
 from rowbus.database.statements import script
 from rowbus.errors import PermissionDeniedError

@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Database, IntoLog, LogName, QueueName, Schema, Verbose
+from rowbus.cli.options import (
+    Database,
+    IntoLog,
+    LogName,
+    QueueName,
+    Schema,
+    Verbose,
+    addresses_in,
+    open_log_database,
+    queue_addresses,
+)
 from rowbus.cli.output import complain, say, show_logs
 from rowbus.cli.queue.send import opened
-from rowbus.cli.target import addresses_in, open_log_database, queue_addresses
 from rowbus.log.log import Log
 from rowbus.running.signals import run_until_signalled
 

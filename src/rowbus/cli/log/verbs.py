@@ -18,11 +18,10 @@ from rowbus.cli.log import listing as log_listing
 from rowbus.cli.log import schema as log_schema
 from rowbus.cli.log import transfer as log_append
 from rowbus.cli.log import transfer as log_bridge
-from rowbus.cli.options import AnyLog, ConsumerName, Database, Json, LogName, Verbose
+from rowbus.cli.options import AnyLog, ConsumerName, Database, Json, LogName, Verbose, open_log_database
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.cli.target import open_log_database
 from rowbus.errors import ConsumerNotFoundError
-from rowbus.errors.printable import printable
+from rowbus.errors.strangers import printable
 from rowbus.log import catalog as log_catalog
 from rowbus.log.consumers.table import log_not_found
 from rowbus.log.log import Log

@@ -14,15 +14,22 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
 
 import typer
 
-from rowbus.cli.options import Database, QueueName, Schema, Verbose
+from rowbus.cli.options import (
+    Database,
+    QueueName,
+    Schema,
+    Verbose,
+    addresses_in,
+    open_database,
+    queue_addresses,
+)
 from rowbus.cli.output import complain, say, show_written_json
-from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.contracts.bodies import completed, find_example, find_misfits
 from rowbus.contracts.published import find_published
 from rowbus.errors import ConfigurationError
 from rowbus.messages.bodies.json_bodies import JSON, JSON_TYPES, reason_not_json
 from rowbus.messages.headers import Header
-from rowbus.running import time_spans
+from rowbus.running import setting_types
 from rowbus.transport.client import Client
 
 if TYPE_CHECKING:
@@ -30,14 +37,13 @@ if TYPE_CHECKING:
 
     from rowbus.contracts.contract import PublishedContract
     from rowbus.database.sessions import Session
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
 
 
 def time_span(text: str) -> timedelta:
     """Read a span of time as people type it: 30s, 1.5h, 500ms, 2d."""
     try:
-        return time_spans.time_span(text)
+        return setting_types.time_span(text)
     except ConfigurationError as error:
         raise typer.BadParameter(str(error)) from None
 

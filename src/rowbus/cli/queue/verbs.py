@@ -21,18 +21,21 @@ from rowbus.cli.options import (
     QueueName,
     Schema,
     Verbose,
+    addresses_in,
+    noting,
+    open_database,
+    queue_addresses,
 )
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.queue import listing
 from rowbus.cli.queue.listing import cut_note, message_as_json
 from rowbus.cli.queue.send import send
-from rowbus.cli.target import addresses_in, noting, open_database, queue_addresses
 from rowbus.database.backends import inspecting
 from rowbus.errors import QueueNotFoundError
-from rowbus.errors.printable import printable
+from rowbus.errors.strangers import printable
 from rowbus.messages.message import read_body, read_headers, short_type, time_sent
 from rowbus.transport.lanes.lane_table import LaneTable
-from rowbus.transport.queues.catalog.finding import find_queues
+from rowbus.transport.queues.catalog.looking import find_queues
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import named_with_lanes
 from rowbus.transport.queues.installer import create_queue, create_schema
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import PeekedMessage
-    from rowbus.transport.operations.trail import Note
+    from rowbus.transport.operations.table import Note
     from rowbus.transport.queues.catalog.table import Catalog
 
 PURGE_BATCH = 1000  # expired messages deleted in one transaction

@@ -1,17 +1,21 @@
 """The tables of a `rowbus schema` command: those of an endpoint, or queues given by name; and the grants on them.
 
+The grants of a whole system, from a file that says what each role is for.
+
 Invariants: making a plan touches no database; no purpose includes another's but where its function says so;
-docs/security.md says what each can cause.
+docs/security.md says what each can cause. Touches no database; a key or a name that means nothing is refused, before
+anything is printed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import tomllib
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import typer
 
+from rowbus.cli.options import addresses_in, load_endpoint, load_endpoints, queue_addresses
 from rowbus.cli.store import StorePlan, store_grants, store_plan, store_table
-from rowbus.cli.target import addresses_in, load_endpoint, load_endpoints, queue_addresses
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.history.table import history_table
 from rowbus.transport.operations.discarded.table import discarded_address, discarded_table
@@ -20,16 +24,16 @@ from rowbus.transport.pauses.table import pauses_address, pauses_table
 from rowbus.transport.published_contracts.table import contracts_address, contracts_table, publishes
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.destination_rule import COPIES, SERVICECONTROL
 from rowbus.transport.queues.owners import guard
-from rowbus.transport.queues.reserved_names import COPIES, SERVICECONTROL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from rowbus import Endpoint
     from rowbus.database.statements import Statement
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.transport.lanes.rule import Lanes
     from rowbus.transport.queues.records.table import OwnTable
 
@@ -255,3 +259,73 @@ def _viewing(plan: Plan, role: str) -> Iterator[Statement[None]]:
     )
     yield from (catalog.grant_view_table(address, role) for address in others if address is not None)
     yield from _publishing(plan, role, only_looks=True)
+
+
+LOG = "log"
+LOG_PURPOSES = {"send", "receive", "operate"}
+HINT = "--roles"
+
+
+class RoleGrants(NamedTuple):
+    """What one role is for: purposes with the tables of each, and what it does with logs."""
+
+    role: str
+    grants: list[tuple[Plan, Purpose]]
+    log: frozenset[str]
+
+
+def read_roles(
+    file: Path, target: str | None, schema: str | None, database: str | None
+) -> Iterator[RoleGrants]:
+    """Read a file: a table a role, with a list of endpoints and queues for each purpose.
+
+    Names are those of the system's endpoints; others are queues. Raises BadParameter.
+    """
+    plans = {} if target is None else _by_name(target, schema, database)
+    for role, wanted in _read(file).items():
+        if not isinstance(wanted, dict):
+            raise typer.BadParameter(f"[{role}] is no table.", param_hint=HINT)
+        yield _role(role, cast("dict[str, Any]", wanted), plans, schema, database)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error}", param_hint=HINT) from error
+
+
+def _by_name(target: str, schema: str | None, database: str | None) -> dict[str, Plan]:
+    plans = plans_for(target, None, schema, database)
+    return {plan.inputs[0].table: plan for plan in plans}
+
+
+def _role(
+    role: str, wanted: dict[str, Any], plans: Mapping[str, Plan], schema: str | None, database: str | None
+) -> RoleGrants:
+    unknown = wanted.keys() - {*Purpose._fields, LOG}
+    if unknown:
+        known = ", ".join((*Purpose._fields, LOG))
+        raise typer.BadParameter(f"[{role}] has {min(unknown)!r}, which is none of {known}.", param_hint=HINT)
+    names = addresses_in(database, schema)
+    log = frozenset(_names(role, LOG, wanted.pop(LOG, [])))
+    if log - LOG_PURPOSES:
+        raise typer.BadParameter(f"[{role}] log has {min(log - LOG_PURPOSES)!r}.", param_hint=HINT)
+    grants = list[tuple[Plan, Purpose]]()
+    for purpose, given in wanted.items():
+        meant = Purpose(**{purpose: True})
+        if given is True:  # for what has no tables of an endpoint's; who only looks, looks at these, too
+            among = {key: key in wanted for key in ("view", "operate")}
+            grants.append((Plan(names, [], [], database), meant._replace(**among)))
+            continue
+        for name in _names(role, purpose, given):
+            plan = plans.get(name) or Plan(names, queue_addresses([name], names), [], database)
+            grants.append((plan, meant))
+    return RoleGrants(role, grants, log)
+
+
+def _names(role: str, key: str, given: object) -> list[str]:
+    names = cast("list[object]", given) if isinstance(given, list) else [given]
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in names):
+        raise typer.BadParameter(f"[{role}] {key} is a list of names.", param_hint=HINT)
+    return [str(name) for name in names]

@@ -24,17 +24,16 @@ from rowbus.cli.options import (
     Schema,
     System,
     Verbose,
+    addresses_in,
+    open_database,
 )
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.queue.verbs import create_all
-from rowbus.cli.schema.roles import LOG_PURPOSES, read_roles
-from rowbus.cli.schema.tables import Purpose, grants_for, plans_for
+from rowbus.cli.schema.tables import LOG_PURPOSES, Purpose, grants_for, plans_for, read_roles
 from rowbus.cli.store import set_up_store, store_sql, store_table
 from rowbus.cli.subscriptions import create_table
-from rowbus.cli.target import addresses_in, open_database
 from rowbus.database.backends import inspecting, scripts_of
-from rowbus.database.statements import script
-from rowbus.database.steps import run_steps_now
+from rowbus.database.statements import run_steps_now, script
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.lanes.installer import install_lanes, lane_faults
 from rowbus.transport.lanes.lane_table import LaneTable

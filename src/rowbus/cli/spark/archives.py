@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from rowbus.cli.options import Database, Json, Metrics, Verbose
+from rowbus.cli.options import Database, Json, Metrics, Verbose, open_log_database
 from rowbus.cli.output import say, show_json
 from rowbus.cli.spark.course import (
     DEFAULT_MEMORY,
@@ -32,7 +32,6 @@ from rowbus.cli.spark.course import (
     start_spark,
 )
 from rowbus.cli.spark.report import TIME_HELP, exact_moment, moment
-from rowbus.cli.target import open_log_database
 
 if TYPE_CHECKING:
     from rowbus.spark.pipelines.event_replay import ReplayReport
@@ -133,7 +132,7 @@ def compact(
 
     Readers see each event once, before, during and after. Needs no Java. Parquet archives are refused.
     """
-    from rowbus.spark.pipelines.compaction import compact as compact_files
+    from rowbus.spark.pipelines.log_archive import compact as compact_files
 
     done = compact_files(path, target_bytes=target * MEGABYTE)
     if as_json:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from rowbus.errors.printable import printable
+from rowbus.errors.strangers import printable
 from rowbus.running.telemetry.listener import address_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rowbus.cli.options import Database, Json, LogName, Metrics, Verbose
+from rowbus.cli.options import Database, Json, LogName, Metrics, Verbose, open_log_database
 from rowbus.cli.output import complain, say, show_json
 from rowbus.cli.spark.course import (
     DEFAULT_MEMORY,
@@ -29,7 +29,6 @@ from rowbus.cli.spark.course import (
     running,
     start_spark,
 )
-from rowbus.cli.target import open_log_database
 
 if TYPE_CHECKING:
     from rowbus.spark.pipelines.lake_tables import LakeReport

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rowbus.cli.options import Database, Json, LogName, Metrics, Verbose
+from rowbus.cli.options import Database, Json, LogName, Metrics, Verbose, open_log_database
 from rowbus.cli.output import say, show_json
 from rowbus.cli.spark.course import (
     DEFAULT_MEMORY,
@@ -28,7 +28,6 @@ from rowbus.cli.spark.course import (
     start_spark,
     tell,
 )
-from rowbus.cli.target import open_log_database
 
 if TYPE_CHECKING:
     from rowbus.spark.pipelines.replication import ReplicaReport

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Database, IntoLog, Json, Verbose
+from rowbus.cli.options import Database, IntoLog, Json, Verbose, open_log_database
 from rowbus.cli.output import complain, say, show_json
 from rowbus.cli.spark import archives as spark_archive
 from rowbus.cli.spark import archives as spark_replay
@@ -21,7 +21,6 @@ from rowbus.cli.spark import lake as spark_lake
 from rowbus.cli.spark import replicate as spark_replicate
 from rowbus.cli.spark import report as spark_report
 from rowbus.cli.spark.course import Consumer, tell
-from rowbus.cli.target import open_log_database
 
 if TYPE_CHECKING:
     from rowbus.spark.sink.janitor import JanitorReport
@@ -129,7 +128,7 @@ def release(
     themselves. Use it after runs of your own queries, also where Spark is gone. Exit code 1: no batch is committed.
     """
     from rowbus.spark.pipelines.release import release_committed
-    from rowbus.spark.queue_source.finish import finish
+    from rowbus.spark.queue_source.claims import finish
 
     dsn = open_log_database(database).conninfo
     released = release_committed(checkpoint, consumer=consumer, dsn=dsn)

@@ -1,8 +1,11 @@
 """Connections that run statements: one asynchronous, one synchronous, the same few verbs.
 
-Invariant: a session never begins or ends a transaction of the caller's; `run` happens in the transaction that the
-connection is in (its own, when the connection is in autocommit mode). Sessions are not for concurrent use.
-What looks names up in pg_catalog alone runs no function of another role.
+Reading many rows with bounded memory: a cursor on the server, in a transaction of its own that writes nothing.
+
+Invariants: a session never begins or ends a transaction of the caller's; `run` happens in the transaction that the
+connection is in (its own, when the connection is in autocommit mode). Sessions are not for concurrent use. What looks
+names up in pg_catalog alone runs no function of another role. The opener of a cursor ends its transaction before the
+session runs anything else.
 """
 
 from __future__ import annotations
@@ -423,3 +426,34 @@ def _refuse_pipeline(
 
 def _begins_by_itself(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     return not connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
+
+
+_BEGIN = control(b"begin transaction isolation level read committed read only", "Could not begin to read")
+_END = control(b"commit", "Could not end reading")
+
+
+class ReadSession(AsyncSession):
+    """A session in autocommit mode that reads through a server-side cursor, one at a time."""
+
+    async def open(self, opening: Statement[object], fetch: Statement[T]) -> T:
+        """Begin, open a cursor and fetch from it, in one round trip; the transaction stays open."""
+        answers = await self._exchange((_BEGIN, opening, fetch))
+        return fetch.decode(answers[-1].rows(), answers[-1].count)
+
+    async def fetch(self, fetch: Statement[T]) -> T:
+        """Fetch on."""
+        (answer,) = await self._exchange((fetch,))
+        return fetch.decode(answer.rows(), answer.count)
+
+    async def end(self) -> None:
+        """End the transaction and with it the cursor; harmless outside one. Closes a connection that cannot."""
+        pgconn = self.connection.pgconn
+        if self.connection.closed or pgconn.transaction_status == TransactionStatus.IDLE:
+            return
+        try:
+            if pgconn.pipeline_status != PipelineStatus.OFF:  # interrupted in a round trip
+                await self.close()
+            else:
+                await self._exchange((_END,))
+        except StorageError:
+            await self.close()

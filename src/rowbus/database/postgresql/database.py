@@ -11,35 +11,93 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.types.datetime import (
+    TimestampBinaryLoader,
+    TimestampLoader,
+    TimestamptzBinaryLoader,
+    TimestamptzLoader,
+)
 
 from rowbus.database.location import TEMPORARY_PREFIX, refuse_unescaped, unescaped
 from rowbus.database.pool import SessionPool
-from rowbus.database.postgresql.any_time import read_any_time
-from rowbus.database.postgresql.connection import AsyncSession, Session, bound_sends
+from rowbus.database.postgresql.connection import AsyncSession, ReadSession, Session, bound_sends
 from rowbus.database.postgresql.faults import translate
 from rowbus.database.postgresql.handler_connection import (
     HandlerConnection,
     HandlerCursor,
     HandlerServerCursor,
 )
-from rowbus.database.postgresql.read_session import ReadSession
 from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.database.statements import Statement, control, load, no_rows, source
 from rowbus.errors import ConfigurationError
-from rowbus.errors.exception_facts import is_a
+from rowbus.errors.strangers import is_a
 from rowbus.running.telemetry import process
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
+    from psycopg.abc import Buffer
     from psycopg.rows import TupleRow
 
     from rowbus.errors import RowbusError
+
+
+EARLIEST: Final = datetime(1, 1, 2, tzinfo=UTC)  # a day from the end, so that every zone has it
+LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
+
+
+def read_any_time(connection: psycopg.Connection[Any]) -> None:
+    """Have a connection's times read as the nearest that Python has. No I/O."""
+    register = connection.adapters.register_loader
+    register("timestamptz", _Instant)
+    register("timestamptz", _BinaryInstant)
+    register("timestamp", _Time)
+    register("timestamp", _BinaryTime)
+
+
+class _Instant(TimestamptzLoader):
+    def load(self, data: Buffer) -> datetime:
+        return _nearest(super().load, data, _is_early_text)
+
+
+class _BinaryInstant(TimestamptzBinaryLoader):
+    def load(self, data: Buffer) -> datetime:
+        return _nearest(super().load, data, _is_negative)
+
+
+class _Time(TimestampLoader):
+    def load(self, data: Buffer) -> datetime:
+        return _nearest(super().load, data, _is_early_text).replace(tzinfo=None)
+
+
+class _BinaryTime(TimestampBinaryLoader):
+    def load(self, data: Buffer) -> datetime:
+        return _nearest(super().load, data, _is_negative).replace(tzinfo=None)
+
+
+def _nearest(
+    load: Callable[[Buffer], datetime], data: Buffer, is_early: Callable[[Buffer], bool]
+) -> datetime:
+    try:
+        return load(data)
+    except psycopg.DataError:
+        return EARLIEST if is_early(data) else LATEST
+
+
+def _is_early_text(data: Buffer) -> bool:
+    text = bytes(data)
+    return text.startswith(b"-") or text.endswith(b"BC")
+
+
+def _is_negative(data: Buffer) -> bool:
+    return int.from_bytes(data, signed=True) < 0
+
 
 CONNECT_TIMEOUT = "10"  # seconds
 PROBED = 1.0  # seconds in which a session hears what another one has notified

@@ -23,7 +23,7 @@ from rowbus.errors import (
     StorageError,
     TransactionConflictError,
 )
-from rowbus.errors.exception_facts import attribute, is_a, sqlstate_of, text_of
+from rowbus.errors.strangers import attribute, is_a, sqlstate_of, text_of
 from rowbus.running.backoff import doubling
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from rowbus.database.postgresql.driver_hooks import (
 )
 from rowbus.database.statements import Statement, control, load, no_rows
 from rowbus.errors import HandlerError
-from rowbus.running.awaited_calls import Awaiting, awaited
-from rowbus.running.handling import subject_in_hand
+from rowbus.running.handling import Awaiting, awaited, subject_in_hand
 from rowbus.running.scope import is_in_call, require
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rowbus.database.adaptation import KnownColumns
 from rowbus.database.pool import SessionPool
-from rowbus.database.sqlserver import borrowed, driver, dsn
+from rowbus.database.sqlserver import borrowed, driver
 from rowbus.database.sqlserver.async_session import AsyncSession
 from rowbus.database.sqlserver.connection import Session
 from rowbus.database.sqlserver.faults import drivers_fault, translate_connecting
@@ -47,7 +47,7 @@ class Database:
 
     def __init__(self, url: str) -> None:
         """Take a URL as `dsn` describes it; raises ConfigurationError if it cannot be read. No I/O, no driver yet."""
-        self.source = dsn.parse(url)
+        self.source = driver.parse(url)
         self._modules: frozenset[str] = frozenset()
         self._known_columns = KnownColumns()
         self._is_babelfish: bool | None = None  # not asked yet
@@ -188,7 +188,7 @@ class BorrowedAddresses:
 
 def addresses_of(url: str, schema: str | None) -> SqlServerAddresses:
     """Return how names become addresses in the catalog of a URL. Raises ConfigurationError if it cannot be read."""
-    return SqlServerAddresses(schema or DEFAULT_SCHEMA, dsn.parse(url).catalog)
+    return SqlServerAddresses(schema or DEFAULT_SCHEMA, driver.parse(url).catalog)
 
 
 def open_database(url: str) -> Database:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from rowbus.database.adaptation import KnownColumns
-from rowbus.database.sqlserver.async_handler_connection import AsyncHandlerConnection
-from rowbus.database.sqlserver.async_session import AsyncSession
+from rowbus.database.sqlserver.async_session import AsyncHandlerConnection, AsyncSession
 from rowbus.database.sqlserver.connection import Session
 from rowbus.database.sqlserver.handler_connection import HandlerConnection
 from rowbus.database.sqlserver.statements import load

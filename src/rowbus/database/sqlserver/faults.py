@@ -23,10 +23,10 @@ from rowbus.errors import (
     StorageError,
     TransactionConflictError,
 )
-from rowbus.errors.exception_facts import arguments_of, attribute, is_a, text_of
+from rowbus.errors.strangers import arguments_of, attribute, is_a, text_of
 
 if TYPE_CHECKING:
-    from rowbus.database.sqlserver.dsn import DataSource
+    from rowbus.database.sqlserver.driver import DataSource
     from rowbus.database.statements import Query
 
 NO_TABLE = "42S02"

@@ -13,8 +13,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from rowbus.database.sqlserver.async_handler_connection import AsyncHandlerConnection
-from rowbus.database.sqlserver.async_session import AsyncSession
+from rowbus.database.sqlserver.async_session import AsyncHandlerConnection, AsyncSession
 from rowbus.database.sqlserver.connection import Session
 from rowbus.database.sqlserver.faults import DOOMED, WAITED_FOR_LOCK
 from rowbus.database.sqlserver.handler_connection import HandlerConnection

@@ -1,27 +1,30 @@
 """An endpoint's own sends after a message was processed: the audit copy, the retry's acknowledgement.
 
+Tells ServiceControl what a message did to the endpoint's sagas, as .NET's plug-in SagaAudit does.
+
 Invariants: both leave as the handlers' own sends do, so under the transaction mode, and not at all when the attempt
 fails. What handlers do to the headers shows in the audit copy, as in .NET, and not in who is acknowledged. The audit
 copy has the body as it was received and every header it is given (one that ServiceControl could not read, under another
 name), unless a mutator changes it, and never expires by the message's own time to be received; what is added are facts
-about the processing (docs/wire-format.md#audit).
+about the processing (docs/wire-format.md#audit). What is told leaves with the message's own sends, before its audit
+copy; a change that cannot be told is logged, and fails no message.
 """
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from rowbus.endpoint.steps.duplicates import DUPLICATE
-from rowbus.errors import InvalidAddressError
+from rowbus.errors import InvalidAddressError, MessageSerializationError
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header
 from rowbus.messages.malformed_headers import without_malformed
-from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.message import OutgoingMessage, new_message_id
 from rowbus.messages.mutators import changed_copy
-from rowbus.messages.state_change import AUDITED_WITH
+from rowbus.messages.state_change import AUDITED_WITH, STATE_CHANGES, StateChange, audit_headers
 from rowbus.messages.timestamps import format_timestamp
-from rowbus.messages.uuids import new_message_id
 from rowbus.running.turns import onto_loop
 from rowbus.transport.recoverability.failed_message import acknowledgement
 
@@ -30,8 +33,9 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.messages.address import QueueAddress
-    from rowbus.messages.identity import Identity
+    from rowbus.messages.headers import Identity
     from rowbus.messages.mutators import Mutator
+    from rowbus.platform.reports import Reporter
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
 
 
@@ -163,3 +167,35 @@ def _as_left(delivery: Delivery, received: dict[str, str | None]) -> dict[str, s
     known = {name: value for name in _KNOWN_BY if (value := received.get(name))}
     found_out = cast("Mapping[str, str]", delivery.items.get(AUDITED_WITH, {}))
     return {**delivery.headers, Header.MESSAGE_ID: delivery.id, **known, **found_out}
+
+
+logger = logging.getLogger("rowbus.platform")
+
+
+class SagaAudit:
+    """Tells the changes of one endpoint's sagas."""
+
+    def __init__(self, reporter: Reporter, queue: QueueAddress) -> None:
+        """Send to `queue`, from which ServiceControl's audit instance receives."""
+        self._reporter = reporter
+        self._queue = queue
+
+    def around(self, proceed: OnMessage) -> OnMessage:
+        """Return the step that processes a message and tells the changes that it has made."""
+
+        async def step(delivery: Delivery) -> None:
+            changes: list[StateChange] = []
+            delivery.items[STATE_CHANGES] = changes
+            received = dict(delivery.headers)
+            await proceed(delivery)
+            for change in changes:
+                self._tell(delivery, change, received)
+            delivery.items[AUDITED_WITH] = audit_headers(changes)
+
+        return step
+
+    def _tell(self, delivery: Delivery, change: StateChange, received: dict[str, str | None]) -> None:
+        try:
+            delivery.send(Send(self._queue, self._reporter.saga_change(change, received)))
+        except MessageSerializationError as error:
+            logger.warning("The change of saga %s is not told to ServiceControl: %s", change.id, error)

@@ -3,30 +3,36 @@
 A step does something before and after the rest of the way, or instead of it. The built-in ones work on deliveries;
 yours, given to `Endpoint.use`, on a `StepContext`.
 
-Invariant: the chain is built once, when the endpoint starts; without steps of its own it has only the built-in ones.
+The mutators of an endpoint at work on what it receives: before its steps, after the built-in ones.
+
+Invariants: the chain is built once, when the endpoint starts; without steps of its own it has only the built-in ones. A
+delivery leaves as it came, but for what steps and handlers did to its headers: its copy in the audit queue can be read
+by those who could read the message.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from rowbus.endpoint.pipeline import identify, subject_of
 from rowbus.endpoint.steps.context import StepContext
 from rowbus.errors import ConfigurationError, HandlerError
-from rowbus.running.awaited_calls import refuse_forgotten
+from rowbus.messages.mutators import with_changes
 from rowbus.running.functions import can_be_called, described, is_async
-from rowbus.running.handling import concerning
+from rowbus.running.handling import concerning, refuse_forgotten
 from rowbus.running.turns import onto_loop
+from rowbus.transport.claims.claim_check import off_the_wire
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
     from rowbus.endpoint.pipeline import Pipeline
-    from rowbus.endpoint.steps.audit import Audit
+    from rowbus.endpoint.steps.audit import Audit, SagaAudit
     from rowbus.endpoint.steps.context import CountFailures
     from rowbus.endpoint.steps.duplicates import DuplicateFilter
-    from rowbus.endpoint.steps.saga_audit import SagaAudit
     from rowbus.endpoint.steps.throttle import Throttle
+    from rowbus.messages.mutators import Mutator
     from rowbus.platform.meter import Meter
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
 
@@ -147,3 +153,22 @@ class _Rest:
 
 def _name(step: object) -> str:
     return str(getattr(step, "__qualname__", None) or type(step).__qualname__)
+
+
+def with_mutators(proceed: OnMessage, mutators: Sequence[Mutator]) -> OnMessage:
+    """Return what processes a message as the mutators change it; without any, `proceed` itself."""
+    return partial(_process, proceed, tuple(mutators)) if mutators else proceed
+
+
+async def _process(proceed: OnMessage, mutators: Sequence[Mutator], delivery: Delivery) -> None:
+    """Process a message as it is off the wire; raises what a mutator raises, and what processing it raises."""
+    await onto_loop()
+    headers, body = delivery.headers, delivery.body
+    given = dict(headers)
+    delivery.body = await off_the_wire(given, body, mutators, delivery)
+    delivery.headers = dict(given)
+    try:
+        await proceed(delivery)
+    finally:
+        delivery.headers = with_changes(headers, given, delivery.headers)
+        delivery.body = body

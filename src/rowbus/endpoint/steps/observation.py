@@ -1,6 +1,7 @@
-"""Measures and traces each message of an endpoint, where that is turned on: the outermost step.
+"""Measures and traces each message of an endpoint, where that is turned on, and times it: the outermost steps.
 
-Invariant: without a wish there is no step; measuring and tracing never fail a message, and change nothing of it.
+Invariants: without a wish there is no step; measuring and tracing never fail a message, and change nothing of it.
+Changes nothing of a message, nor of what its handling raises.
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import InvalidTimestampError
-from rowbus.errors.exception_facts import type_name
+from rowbus.errors.strangers import type_name
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
 from rowbus.messages.message_names import first_type
+from rowbus.messages.outgoing import is_wished
 from rowbus.messages.timestamps import parse_timestamp
-from rowbus.messages.tracing import is_wished
 from rowbus.running.bounded import MOST
-from rowbus.running.telemetry.instruments import instruments
-from rowbus.running.telemetry.tracing import tracing
+from rowbus.running.telemetry.instruments import instruments, tracing
 from rowbus.transport.receiving.delivery import ErrorResult
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     from rowbus.running.telemetry.instruments import Instruments
     from rowbus.running.telemetry.spans import Attributes, Spans
+    from rowbus.transport.history.teller import HandlingTimes
     from rowbus.transport.receiving.delivery import Delivery, FailedDelivery, OnError, OnMessage
+
 
 _TYPES: Final = Header.ENCLOSED_MESSAGE_TYPES
 _DELIVER_AT: Final = Header.DELIVER_AT
@@ -138,3 +140,18 @@ def _age(moment: str) -> float | None:
         return max(time() - parse_timestamp(moment).timestamp(), 0)
     except InvalidTimestampError:
         return None
+
+
+def timed(proceed: OnMessage, times: HandlingTimes) -> OnMessage:
+    """Return the step; an attempt that is cancelled has neither succeeded nor failed."""
+
+    async def time(delivery: Delivery) -> None:
+        started = perf_counter()
+        try:
+            await proceed(delivery)
+        except Exception:
+            times.failed()
+            raise
+        times.took(perf_counter() - started)
+
+    return time

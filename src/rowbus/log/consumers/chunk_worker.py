@@ -1,10 +1,13 @@
 """Works off chunks of batches, each in a transaction that also notes that it is done.
 
 Events that are lost with their connection, or with their process, are handled in ever smaller parts, each noted before
-it is begun, until the event that breaks them is alone (suspicion.py): then that is its failure.
+it is begun, until the event that breaks them is alone (policy.py): then that is its failure.
 
-Invariant: the handlers' work, what becomes of the events that failed, and the position commit together or not at all;
-they do not commit when the batch is no longer in hand, nor when another process has marked a part of it.
+Reads one batch in chunks, so that memory is bounded however large the batch is.
+
+Invariants: the handlers' work, what becomes of the events that failed, and the position commit together or not at all;
+they do not commit when the batch is no longer in hand, nor when another process has marked a part of it. At most two
+chunks are held; when the last one is handed out no transaction is open any more.
 """
 
 from __future__ import annotations
@@ -14,27 +17,51 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import ConnectionLostError, StorageError
-from rowbus.errors.exception_facts import cause_of, is_a, text_of
-from rowbus.log.consumers import suspicion
+from rowbus.errors.strangers import cause_of, is_a, text_of
+from rowbus.log.consumers import policy
 from rowbus.log.consumers.event_attempts import EventAttempts
 from rowbus.log.consumers.keys import Mark
-from rowbus.log.consumers.policy import DeadLetter, Defer, RetryAfter
-from rowbus.log.consumers.suspicion import ANY_EVENT, NO_EVENT, Doubt, Note
+from rowbus.log.consumers.policy import ANY_EVENT, NO_EVENT, DeadLetter, Defer, Doubt, Note, RetryAfter
 from rowbus.work.book import Book
 from rowbus.work.fate import DONE, Fate, Kind, is_outage_in_handler
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
 
+    from rowbus.database.postgresql.connection import ReadSession
     from rowbus.database.postgresql.database import Database
     from rowbus.database.postgresql.receive_session import ReceiveSession
     from rowbus.database.statements import Statement
-    from rowbus.log.consumers.batch_reader import Chunk
     from rowbus.log.consumers.event_attempts import Handling, Judged, Waiting
-    from rowbus.log.consumers.policy import Retries, Verdict
-    from rowbus.log.consumers.suspicion import Suspicion
+    from rowbus.log.consumers.policy import Retries, Suspicion, Verdict
     from rowbus.log.consumers.table import ConsumerTable, TakenBatch
     from rowbus.log.event import Batch, Event
+
+
+class Chunk(NamedTuple):
+    """Some of a batch's events, in order; `last` when there are no more."""
+
+    events: list[Event]
+    last: bool
+
+
+async def read_batch(
+    session: ReadSession, table: ConsumerTable, batch: Batch, *, after: int | None, size: int
+) -> AsyncGenerator[Chunk]:
+    """Give a batch's events, those after one or all, in chunks of `size`; at least one chunk, perhaps empty.
+
+    A chunk is fetched before the one ahead of it is handed out. To be closed if it is left early.
+    """
+    fetch = table.fetch_batch(size)
+    try:
+        events = await session.open(table.open_batch(batch.id, after), fetch)
+        while len(events) == size and (following := await session.fetch(fetch)):
+            yield Chunk(events, last=False)
+            events = following
+    finally:
+        await session.end()
+    yield Chunk(events, last=True)
+
 
 logger = logging.getLogger("rowbus.log")
 
@@ -96,9 +123,7 @@ class ChunkWorker:
     def take(self, claim: TakenBatch, work: BatchWork) -> None:
         """Turn to a batch; one that this worker had in hand last is in doubt only if it has lost it or noted so."""
         is_own = claim.batch.id == self._batch
-        noted = suspicion.doubt(
-            claim.notes, self._parts, self.part, interrupted=claim.was_open and not is_own
-        )
+        noted = policy.doubt(claim.notes, self._parts, self.part, interrupted=claim.was_open and not is_own)
         self._doubt = noted or (self._doubt if is_own else None)
         self._batch, self._work = claim.batch.id, work
 
@@ -112,8 +137,8 @@ class ChunkWorker:
         suspected, singly, is_left = None, NO_EVENT, True
         while is_left:
             if suspected is None and self._doubt is not None and events:
-                suspected = suspicion.suspect(self._doubt, events)
-            part = events[: suspicion.size(events, suspected, singly)]
+                suspected = policy.suspect(self._doubt, events)
+            part = events[: policy.size(events, suspected, singly)]
             fate = await self._work_part(part, upto if len(part) == len(events) else part[-1].id, suspected)
             if fate.kind is Kind.LOST:
                 suspected = await self._lost(part, suspected, fate)
@@ -147,10 +172,10 @@ class ChunkWorker:
     ) -> Fate:
         """Handle events in one transaction; return DONE, LOST, or PUT_BACK for several that failed as a whole."""
         if suspected is not None:
-            if suspicion.is_convicted(events, suspected):
+            if policy.is_convicted(events, suspected):
                 await self._convict(events[0], upto, suspected)
                 return DONE
-            await self._note(events[-1].id, suspicion.noted_losses(events, suspected))
+            await self._note(events[-1].id, policy.noted_losses(events, suspected))
         fate = await self._in_transaction(lambda attempts: attempts.handle(events), upto)
         if fate is DONE or fate.kind is Kind.LOST or fate.cause is None:
             return fate
@@ -171,8 +196,8 @@ class ChunkWorker:
         failure = cause_of(fate.cause)
         if self._culprit is not None and failure is not None:
             self._doubt = Doubt(self._culprit.id, 1)
-            return suspicion.known(self._culprit, failure)
-        suspected = suspicion.lost(events, before, explained=False)
+            return policy.known(self._culprit, failure)
+        suspected = policy.lost(events, before, explained=False)
         self._doubt = Doubt(suspected.upto, suspected.losses)
         if not await self._work.lives_on():
             raise fate.cause

@@ -16,22 +16,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.database.postgresql.connection import AsyncSession, Session
-from rowbus.database.steps import BlockingSession, run_as_one
-from rowbus.log.consumers.consumer import LogConsumer
+from rowbus.database.statements import BlockingSession, run_as_one
+from rowbus.log.consumers.consumer import EventsSubject, LogConsumer
 from rowbus.log.consumers.event_attempts import Handling
 from rowbus.log.consumers.policy import DeadLetter, RetryAfter, Verdict
 from rowbus.log.consumers.table import ConsumerTable
-from rowbus.log.consumers.telling import EventsSubject
-from rowbus.messages.address import DEFAULT_SCHEMA
-from rowbus.messages.addresses import PostgresAddresses
+from rowbus.messages.address import DEFAULT_SCHEMA, PostgresAddresses
 from rowbus.messages.outgoing import Origin
 from rowbus.running import functions
-from rowbus.running.awaited_calls import note_calls, note_calls_on, refuse_coroutine, refuse_forgotten
 from rowbus.running.functions import Contexts, check_handler
-from rowbus.running.handling import concerning
+from rowbus.running.handling import concerning, note_calls, note_calls_on, refuse_coroutine, refuse_forgotten
 from rowbus.running.threads import Threads
+from rowbus.transport.client import Inserts
 from rowbus.transport.composition import Composer, identity_of
-from rowbus.transport.inserts import Inserts
 from rowbus.transport.pubsub.publication import publish
 from rowbus.transport.send_verbs import AsyncSendVerbs, HandlerVerbs, SendVerbs
 from rowbus.transport.uniqueness.sending import leave_once
@@ -40,13 +37,12 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database
     from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
     from rowbus.database.sessions import SessionPool
-    from rowbus.database.statements import Statement
-    from rowbus.database.steps import UserSession
+    from rowbus.database.statements import Statement, UserSession
     from rowbus.log.consumers.event_attempts import EventAttempt
     from rowbus.log.consumers.keys import Keys
     from rowbus.log.event import Batch, Event
     from rowbus.messages.dispatch import AnySend, Multicast
-    from rowbus.messages.uniqueness import UniqueMessageId
+    from rowbus.messages.outgoing import UniqueMessageId
     from rowbus.running.critical import Alarm
     from rowbus.settings import ConsumerSettings
     from rowbus.transport.pubsub.publication import Publication

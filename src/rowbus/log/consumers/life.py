@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database
     from rowbus.database.sessions import AsyncSession
     from rowbus.database.statements import Statement
-    from rowbus.log.consumers.batch_reader import Chunk
+    from rowbus.log.consumers.chunk_worker import Chunk
     from rowbus.log.consumers.table import ConsumerTable
     from rowbus.running.critical import ReportedBreaker
 

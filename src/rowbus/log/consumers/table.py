@@ -15,7 +15,7 @@ from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.errors import BatchError, LogNotFoundError
 from rowbus.log.consumers.keys import Mark
-from rowbus.log.consumers.suspicion import Note
+from rowbus.log.consumers.policy import Note
 from rowbus.log.event import Batch, DeadEvent, Event
 from rowbus.log.queries import FOLDER, log_query
 from rowbus.messages.address import refuse_nul
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.locks import LockHolder
-    from rowbus.database.statements import Decode, Rows, T
-    from rowbus.database.steps import Steps
+    from rowbus.database.statements import Decode, Rows, Steps, T
     from rowbus.log.consumers.policy import DeadLetter, Defer, RetryAfter
     from rowbus.settings import ConsumerSettings
 

@@ -10,13 +10,13 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database import ownership
-from rowbus.database.steps import run_steps, run_steps_now
+from rowbus.database.statements import run_steps, run_steps_now
 from rowbus.errors import ConfigurationError
 from rowbus.log.schema import table as log_schema
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Session
-    from rowbus.database.steps import Steps
+    from rowbus.database.statements import Steps
 
 MOST_SHOWN = 5  # things named in an error
 

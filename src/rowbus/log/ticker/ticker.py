@@ -28,8 +28,7 @@ from rowbus.log.ticker.sessions import check_rights, open_session
 from rowbus.running.critical import Alarm, ReportedBreaker, callback_of
 from rowbus.running.service import ElectedService, Election
 from rowbus.running.signals import Serving
-from rowbus.running.telemetry.instruments import instruments
-from rowbus.running.telemetry.tracing import tracing
+from rowbus.running.telemetry.instruments import instruments, tracing
 from rowbus.settings import TickerSettings
 
 if TYPE_CHECKING:

@@ -1,9 +1,14 @@
-"""What a process of Rowbus measures: the families, and whether they are turned on.
+"""What a process of Rowbus measures, and whether it traces.
 
 A service asks `instruments()` when it starts, and holds what it gets. None: measuring is off, and the service
 runs without the code that would make them.
 
-Invariant: labels are names from configuration, or message types, which `series` bounds; never an id.
+A process traces when its program has set OpenTelemetry up. Nothing of OpenTelemetry is imported here before the
+program has imported it. So a process without it pays for a look into a dictionary, and any set-up is honoured: the
+program's own, or `opentelemetry-instrument`.
+
+Invariants: labels are names from configuration, or message types, which `series` bounds; never an id. Without an SDK no
+span is made.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from rowbus.running.telemetry.series import LONG_SECONDS, Counter, Gauge, Histog
 
 if TYPE_CHECKING:
     from rowbus.running.telemetry.series import Family
+    from rowbus.running.telemetry.spans import Spans
 
 
 class Instruments:
@@ -160,3 +166,32 @@ def turn_off() -> None:
     """Forget what was measured; for tests."""
     global _current, _is_bridged
     _current, _is_bridged = None, False
+
+
+_TRACE_API: Final = "opentelemetry.trace"
+
+_spans: Spans | None = None
+
+
+def tracing() -> Spans | None:
+    """Return what makes spans; None: tracing is off."""
+    if _spans is None and _TRACE_API in sys.modules:
+        return _look_for_spans()
+    return _spans
+
+
+def _look_for_spans() -> Spans | None:
+    """Take the program's set-up, if it has one; the API's own providers only stand in for one."""
+    api = sys.modules[_TRACE_API]
+    find = getattr(api, "get_tracer_provider", None)  # none while the module is being imported
+    provider = None if find is None else find()
+    if provider is not None and not type(provider).__module__.startswith(_TRACE_API):
+        use(provider)
+    return _spans
+
+
+def use(provider: object) -> None:
+    """Make spans with a provider of the program's; None: make none, unless OpenTelemetry is set up."""
+    global _spans  # noqa: PLW0603 - a process has one set-up
+    spans = None if provider is None else import_module("rowbus.running.telemetry.spans").Spans(provider)
+    _spans = spans

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import WeakSet
 
-from rowbus.errors.exception_facts import type_name
+from rowbus.errors.strangers import type_name
 from rowbus.running.bounded import Bounded
 from rowbus.running.telemetry.instruments import instruments
 from rowbus.running.telemetry.series import Counter, Gauge

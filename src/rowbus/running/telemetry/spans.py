@@ -25,7 +25,7 @@ from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode
 from opentelemetry.trace.span import TraceState
 
-from rowbus.errors.exception_facts import is_a, text_of, type_name
+from rowbus.errors.strangers import is_a, text_of, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Generator

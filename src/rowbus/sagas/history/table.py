@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from rowbus.database.statements import Rows
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
 
 
 class Transition(NamedTuple):

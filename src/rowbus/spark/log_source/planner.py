@@ -21,8 +21,8 @@ from rowbus.spark.log_source.decisions import (
     shorten,
     split,
 )
+from rowbus.spark.log_source.hold import stranger
 from rowbus.spark.log_source.offset import LogOffset, Place, Segment, TickSteps, segments, tick_steps
-from rowbus.spark.log_source.positions import stranger
 from rowbus.spark.log_source.read import LogPartition, TickSpan
 from rowbus.spark.log_source.snapshot_range import (
     SnapshotRange,

@@ -15,8 +15,7 @@ from rowbus.database.postgresql.arrow import Access, arrow_session, conform
 from rowbus.errors import DataLossError
 from rowbus.spark.json_rows.decoder import decoded
 from rowbus.spark.json_rows.layout import Layout
-from rowbus.spark.log_source.changes.decoder import changes_decoded
-from rowbus.spark.log_source.changes.layout import ChangeLayout
+from rowbus.spark.log_source.changes import ChangeLayout, changes_decoded
 from rowbus.spark.log_source.options import COLUMNS
 from rowbus.spark.log_source.snapshot_range import SnapshotRange, find_table_node, prepare_reading
 

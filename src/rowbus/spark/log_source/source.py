@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.spark.column_list import parse_columns
 from rowbus.spark.json_rows.layout import lay_out, struct_of
-from rowbus.spark.log_source.changes.layout import change_columns, change_layout
+from rowbus.spark.log_source.changes import change_columns, change_layout
 from rowbus.spark.log_source.options import COLUMNS, LogSettings, read_settings
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceS
 
 
 def _changes(settings: LogSettings, table: str) -> StructType:
-    from rowbus.spark.log_source.changes.catalogue import find_captured  # noqa: PLC0415 - imports Arrow
+    from rowbus.spark.log_source.changes import find_captured  # noqa: PLC0415 - imports Arrow
 
     options = settings.options
     found = find_captured(table, settings)

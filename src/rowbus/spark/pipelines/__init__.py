@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING
 from rowbus.running.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from rowbus.spark.pipelines.compaction import CompactionReport, compact
     from rowbus.spark.pipelines.event_replay import Choice, ReplayReport, replay
     from rowbus.spark.pipelines.lake_tables import LakeReport, lake
-    from rowbus.spark.pipelines.log_archive import ArchiveReport, archive
+    from rowbus.spark.pipelines.log_archive import ArchiveReport, CompactionReport, archive, compact
     from rowbus.spark.pipelines.projects import init_project, run_project
     from rowbus.spark.pipelines.release import ReleaseListener, release_committed
     from rowbus.spark.pipelines.replication import ReplicaReport, replicate
@@ -51,13 +50,13 @@ __all__ = [
 _MODULES = {
     "ArchiveReport": "log_archive",
     "Choice": "event_replay",
-    "CompactionReport": "compaction",
+    "CompactionReport": "log_archive",
     "LakeReport": "lake_tables",
     "ReleaseListener": "release",
     "ReplayReport": "event_replay",
     "ReplicaReport": "replication",
     "archive": "log_archive",
-    "compact": "compaction",
+    "compact": "log_archive",
     "init_project": "projects",
     "lake": "lake_tables",
     "release_committed": "release",

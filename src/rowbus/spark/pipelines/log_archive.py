@@ -8,8 +8,13 @@ A Delta table names its files relative to its folder, so renaming the folder is 
 of the files of a Parquet archive, names them by absolute path. An archive that is put aside does without the list: the
 files that Spark reads stay, the others get names that readers skip, and the list is deleted.
 
+Compaction of Delta archives: Delta Lake merges the small files of an archive into larger ones.
+
+Parquet archives are refused: only Spark may change `_spark_metadata`, its list of the files that count.
+
 Invariants: an archive with data is only continued, by the checkpoint that made it, or put aside as a whole; the
 operating system releases the lock when its process ends, however it ends; no file with events is deleted or changed.
+Each event is in the archive once, before, during and after a compaction.
 """
 
 from __future__ import annotations
@@ -27,7 +32,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.checkpoint import is_elsewhere, local_folder
-from rowbus.spark.pipelines.compaction import DELTA_LOG, SINK_LOG
 from rowbus.spark.pipelines.query_run import check_listeners, options_of, run
 from rowbus.spark.pipelines.release import release, releasing
 
@@ -38,6 +42,49 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from rowbus.spark.pipelines.query_run import Stop, Watch
+
+
+DELTA_LOG: Final = "_delta_log"
+SINK_LOG: Final = "_spark_metadata"
+TARGET_BYTES: Final = 128 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionReport:
+    """How many files the archive had, and has."""
+
+    path: str
+    files_before: int
+    files_after: int
+
+
+def compact(path: str | Path, *, target_bytes: int = TARGET_BYTES) -> CompactionReport:
+    """Merge the small files of a Delta archive into files of about `target_bytes`.
+
+    One Delta commit, so readers, streams and a running archive see each event once. Needs no Java. Raises
+    ConfigurationError for a Parquet archive and for a folder without an archive.
+    """
+    folder = Path(path)
+    refuse_other_formats(folder)
+    from deltalake import DeltaTable  # noqa: PLC0415 - its import takes half a second
+
+    table = DeltaTable(str(folder))
+    before = len(table.file_uris())
+    table.optimize.compact(target_size=target_bytes)
+    return CompactionReport(str(folder), before, len(table.file_uris()))
+
+
+def refuse_other_formats(folder: Path) -> None:
+    """Raise ConfigurationError unless a folder holds a Delta table."""
+    if (folder / DELTA_LOG).is_dir():
+        return
+    if (folder / SINK_LOG).is_dir():
+        raise ConfigurationError(
+            f"{folder} is a Parquet archive; only Delta archives can be compacted. Archive into a new folder with "
+            "--format delta, or rewrite this archive with Spark into a new folder."
+        )
+    raise ConfigurationError(f"{folder} is no archive: it has no folder {DELTA_LOG}.")
+
 
 _FILE: Final = "_lock"
 

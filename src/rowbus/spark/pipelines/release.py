@@ -20,9 +20,8 @@ from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, RowbusError
 from rowbus.spark.checkpoint import find_committed, positions, read_committed
-from rowbus.spark.log_source.hold import LogHold
+from rowbus.spark.log_source.hold import LogHold, stranger
 from rowbus.spark.log_source.offset import offsets_from_json
-from rowbus.spark.log_source.positions import stranger
 
 if TYPE_CHECKING:
     from collections.abc import Generator

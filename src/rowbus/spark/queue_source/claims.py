@@ -1,26 +1,52 @@
-"""Claims: take messages, acknowledge them, and return those of ended leases to their queue.
+"""Claims: take messages, acknowledge them, return those of ended leases; and the session that holds them.
 
-`ack` also finishes a run that Spark has left: the offsets of its checkpoint name the queue, the consumer and the
-claim.
+`ack` also finishes a run that Spark has left: the offsets of its checkpoint name the queue, the consumer and the claim.
 
-Invariant: each function commits one transaction or changes nothing, and repeating it changes nothing.
+A stopped query's last batch is acknowledged, so that its messages do not return to the queue: Spark plans the next
+batch right after it has committed one, and then the claim ends. Only a query that is stopped between two triggers
+leaves its last claim held; the query's next start would end it, too.
+
+The session of a receiving query has its connection, the consumer's lock, and the thread that extends its leases. It
+lives in the process that Spark keeps beside the driver while the query runs, and dies with it: the server then frees
+the lock, and the leases end.
+
+Invariants: each function commits one transaction or changes nothing, and repeating it changes nothing. Only what the
+checkpoint says is committed is acknowledged. While the thread runs and the database can be reached, no lease of the
+consumer ends.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
+import time
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from rowbus.errors import ConfigurationError, LeaseLostError, RowbusError
+from rowbus.database.location import resolve_dsn
+from rowbus.database.postgresql.database import Database
+from rowbus.errors import (
+    ConfigurationError,
+    ConnectionLostError,
+    ConsumerBusyError,
+    LeaseLostError,
+    RowbusError,
+    TransactionConflictError,
+)
 from rowbus.messages.address import QueueAddress
+from rowbus.spark.checkpoint import read_committed
 from rowbus.spark.queue_source.claim_table import ClaimTable, find_expired, put_back
+from rowbus.spark.schema import ensure
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
+    from pathlib import Path
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.spark.queue_source.claim_table import Terms
+
 
 logger = logging.getLogger("rowbus.spark")
 
@@ -130,3 +156,109 @@ def _return_one(session: Session, own: ClaimTable | None, failed: list[int]) -> 
         claim.address,
     )
     return messages
+
+
+def finish(checkpoint: str | Path, *, dsn: str | None = None) -> dict[str, int]:
+    """Acknowledge the newest committed batch of a checkpoint; return the claims it ends with, by queue.
+
+    Safe at any time, also while the query runs, and when repeated. Raises ConfigurationError for a folder that is
+    no checkpoint on this machine, and LeaseLostError, once, when the messages had returned to the queue.
+    """
+    committed = read_committed(checkpoint)
+    offsets = [offset for offset in committed.offsets if "claim" in offset] if committed else []
+    with Database(resolve_dsn(dsn), application_name="rowbus spark finish").session() as session:
+        for offset in offsets:
+            ack(session, offset["consumer"], offset["queue"], offset["claim"])
+    return {offset["queue"]: offset["claim"] for offset in offsets}
+
+
+T = TypeVar("T")
+
+RETRIES = 5
+PAUSE = 0.1  # seconds before the first retry, twice as long before each next, and between looks at a lock
+BEATS = 4  # extensions in the time of a lease
+
+
+class LeaseKeeper:
+    """A session with the consumer's lock; opened when first needed, and again after it was lost."""
+
+    def __init__(self, database: Database, table: ClaimTable, lease: timedelta, lock_timeout: float) -> None:
+        """Take the settings. No I/O; times in seconds."""
+        self._database = database
+        self._table = table
+        self._lease = lease
+        self._lock_timeout = lock_timeout
+        self._stack = ExitStack()
+        self._session: Session | None = None
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def run(self, work: Callable[[Session], T]) -> T:
+        """Run idempotent work on the session; reconnects a few times after a lost connection.
+
+        Raises ConsumerBusyError when another query has the lock.
+        """
+        for attempt in range(RETRIES):
+            try:
+                return work(self._session or self._open())
+            except TransactionConflictError as error:
+                logger.warning("Queue %s: %s", self._table.address, error)
+            except ConnectionLostError as error:
+                self._drop()
+                logger.warning("Queue %s: %s", self._table.address, error)
+                time.sleep(PAUSE * 2**attempt)
+        return work(self._session or self._open())
+
+    def close(self) -> None:
+        """Free the lock, and stop extending the leases."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._drop()
+
+    def _open(self) -> Session:
+        session = self._stack.enter_context(self._database.session())
+        try:
+            ensure(session)
+            self._lock(session)
+            session.run(self._table.extend(self._lease))
+        except BaseException:
+            self._drop()
+            raise
+        self._session = session
+        self._start_beating()
+        return session
+
+    def _drop(self) -> None:
+        self._session = None
+        self._stack.close()
+
+    def _lock(self, session: Session) -> None:
+        """Wait for the lock: the session of a killed query takes a moment to end."""
+        deadline = time.monotonic() + self._lock_timeout
+        while not session.run(self._table.lock_consumer()):
+            if time.monotonic() > deadline:
+                raise ConsumerBusyError(
+                    f"Another query reads {self._table.address} as consumer {self._table.consumer!r}; "
+                    f"stop it, or give this one a consumer and a checkpoint of its own.",
+                    queue=self._table.address.canonical,
+                    consumer=self._table.consumer,
+                )
+            time.sleep(PAUSE)
+
+    def _start_beating(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._beat, name="rowbus leases", daemon=True)
+            self._thread.start()
+
+    def _beat(self) -> None:
+        """Extend the leases in a loop, on a connection of the thread's own; waits out an outage."""
+        pause = self._lease.total_seconds() / BEATS
+        while not self._stopped.is_set():
+            try:
+                with self._database.session() as session:
+                    while not self._stopped.wait(pause):
+                        session.run(self._table.extend(self._lease))
+            except RowbusError as error:
+                logger.warning("The leases on %s could not be extended: %s", self._table.address, error)
+                self._stopped.wait(min(pause, 1))

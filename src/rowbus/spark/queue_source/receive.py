@@ -30,6 +30,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LeaseLostError, RowbusError
 from rowbus.spark.queue_source.claim_table import ClaimTable, Terms
 from rowbus.spark.queue_source.claims import (
+    LeaseKeeper,
     QueueClaim,
     acknowledge,
     adopt_next,
@@ -37,10 +38,9 @@ from rowbus.spark.queue_source.claims import (
     return_expired,
     take_next,
 )
-from rowbus.spark.queue_source.lease_keeper import LeaseKeeper
 from rowbus.spark.queue_source.rows import read_rows
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.decisions.rounds import FROM_THE_START
+from rowbus.transport.receiving.decisions import FROM_THE_START
 
 if TYPE_CHECKING:
     import pyarrow as pa

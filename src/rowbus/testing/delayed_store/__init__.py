@@ -7,11 +7,9 @@ asynchronous tests, can run them.
 
 from __future__ import annotations
 
-from rowbus.testing.delayed_store.failure_counts import FailureCountContract
-from rowbus.testing.delayed_store.locks import LockContract
-from rowbus.testing.delayed_store.order import OrderContract
+from rowbus.testing.delayed_store.order import FailureCountContract, OrderContract
 from rowbus.testing.delayed_store.storage import StorageContract
-from rowbus.testing.delayed_store.transactions import EnlistmentContract, TransactionContract
+from rowbus.testing.delayed_store.transactions import EnlistmentContract, LockContract, TransactionContract
 
 
 class DelayedMessageStoreContract(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from rowbus.database.steps import run_steps
+from rowbus.database.statements import run_steps
 from rowbus.errors import (
     ClaimNotFoundError,
     ConfigurationError,
@@ -27,10 +27,9 @@ from rowbus.errors import (
     MessageSerializationError,
 )
 from rowbus.messages.headers import Header
-from rowbus.messages.message import KeptValue
+from rowbus.messages.message import KeptValue, new_message_id
 from rowbus.messages.message_types import contract_of
 from rowbus.messages.mutators import KeepingMutator, take_off
-from rowbus.messages.uuids import new_message_id
 from rowbus.running.functions import check_function
 from rowbus.running.threads import run_in_thread
 from rowbus.settings import LARGEST_MESSAGE
@@ -42,9 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Self
 
-    from rowbus.database.steps import Runs, Steps
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.database.statements import Runs, Steps
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.messages.mutators import Mutator
 
 

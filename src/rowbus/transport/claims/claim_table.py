@@ -11,14 +11,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConfigurationError, Unrecoverable
-from rowbus.messages.addresses import address_of
+from rowbus.messages.address import address_of
 from rowbus.transport.claims.table import claimed_values
 from rowbus.transport.queues.records.table import RecordKeeper, run_until_none
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
 
 MONTH: Final = timedelta(days=30)
 _IN_TABLE: Final = "table:"

@@ -19,8 +19,7 @@ from rowbus.database.locks import name_holders
 from rowbus.errors import RowbusError
 from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import ElectedService, Election
-from rowbus.running.telemetry.instruments import instruments
-from rowbus.running.telemetry.tracing import tracing
+from rowbus.running.telemetry.instruments import instruments, tracing
 from rowbus.running.waiting import pause_unless_notified
 from rowbus.transport.delayed.moves import DueMoves
 from rowbus.transport.delayed.policy import Pauses

@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rowbus.database.sessions import AsyncSession
-    from rowbus.database.statements import Statement
-    from rowbus.database.steps import Steps
+    from rowbus.database.statements import Statement, Steps
     from rowbus.errors import RowbusError
     from rowbus.messages.address import QueueAddress
-    from rowbus.messages.identity import Identity
+    from rowbus.messages.headers import Identity
     from rowbus.transport.delayed.policy import DueMessage, PassedOver, Route
     from rowbus.transport.delayed.table import DelayedTable, MovedBatch
 

@@ -16,10 +16,9 @@ from uuid import UUID
 from rowbus.database.locks import mover_lock
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
-from rowbus.messages.address import QueueAddress
-from rowbus.messages.addresses import refuse_missing
+from rowbus.messages.address import QueueAddress, refuse_missing
 from rowbus.messages.headers import encode_copied_headers
-from rowbus.messages.uuids import random_uuids
+from rowbus.messages.message import random_uuids
 from rowbus.running.bounded import Bounded
 from rowbus.transport.delayed.policy import DueMessage
 from rowbus.transport.delayed.table import DelayedState, Due, MovedBatch

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.database.locks import LockHolder, mover_lock
 from rowbus.database.sqlserver.statements import aware, instant, load, number, span, truth
 from rowbus.database.statements import Adaptation, Query, Statement, no_rows
-from rowbus.messages.addresses import refuse_missing
+from rowbus.messages.address import refuse_missing
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.running.bounded import Bounded
 from rowbus.transport.delayed.policy import DueMessage

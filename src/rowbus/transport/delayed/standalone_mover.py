@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
-from rowbus.database.steps import run_steps_now
-from rowbus.messages.identity import Identity
+from rowbus.database.statements import run_steps_now
+from rowbus.messages.headers import Identity
 from rowbus.running.critical import Alarm, callback_of
 from rowbus.running.host import this_host
 from rowbus.running.signals import Serving

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.locks import LockHolder
     from rowbus.database.statements import Statement
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.messages.message import OutgoingMessage
     from rowbus.settings import NativeDelayedDelivery
     from rowbus.transport.delayed.policy import DueMessage, PassedOver

@@ -32,8 +32,7 @@ from rowbus.errors import (
     StoreUnavailableError,
     Unrecoverable,
 )
-from rowbus.errors.exception_facts import attribute, is_a, sqlstate_of
-from rowbus.errors.printable import printable
+from rowbus.errors.strangers import attribute, is_a, printable, sqlstate_of
 from rowbus.running.backoff import doubling
 from rowbus.transport.delayed_store.protocol import DelayedMessage
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.errors.exception_facts import text_of
+from rowbus.errors.strangers import text_of
 from rowbus.transport.delayed.diagnosis import OVERDUE_WARNING
 from rowbus.transport.queues.diagnosis import Finding, Level, duration
 

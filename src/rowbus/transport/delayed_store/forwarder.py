@@ -1,9 +1,13 @@
 """One due message, from its store to its destination, or to the error queue.
 
-Invariant: a message leaves the store only after it was sent, in the same transaction or in one that commits later; so
-no failure, and no end of this process, loses it. A failure is counted before the message is tried again.
-What was sent and could not be removed is not sent again by this process. One message that fails at every attempt
-keeps no other waiting: it is held, locked, until its next attempt is due, and the store gives the others meanwhile.
+The scope of the transaction in which a delayed message leaves its store: everything, or the store's part only.
+
+Invariants: a message leaves the store only after it was sent, in the same transaction or in one that commits later; so
+no failure, and no end of this process, loses it. A failure is counted before the message is tried again. What was sent
+and could not be removed is not sent again by this process. One message that fails at every attempt keeps no other
+waiting: it is held, locked, until its next attempt is due, and the store gives the others meanwhile. In a shared scope
+what is sent and what is done to the store commit together or not at all. In a foreign one what is sent is committed
+first, so that a message is never gone from the store and nowhere else.
 """
 
 from __future__ import annotations
@@ -11,31 +15,116 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import asynccontextmanager
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from rowbus.errors import MalformedHeadersError, RowbusError
-from rowbus.errors.exception_facts import exc_info_of
+from rowbus.errors import ConfigurationError, MalformedHeadersError, RowbusError
+from rowbus.errors.strangers import exc_info_of
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.running.bounded import Bounded
 from rowbus.running.waiting import pause
 from rowbus.transport.delayed_store.decisions import AfterFailure, after_failure
-from rowbus.transport.delayed_store.timeouts_queue import properties
+from rowbus.transport.delayed_store.table import properties
 from rowbus.transport.recoverability.failure_headers import RAW_HEADERS, failed_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
+    from rowbus.database.sessions import AsyncSession, SessionPool
     from rowbus.messages.address import QueueAddress
-    from rowbus.messages.identity import Identity
+    from rowbus.messages.headers import Identity
     from rowbus.running.critical import ReportedBreaker
     from rowbus.transport.delayed_store.decisions import FailureRate
-    from rowbus.transport.delayed_store.protocol import DelayedMessage
-    from rowbus.transport.delayed_store.scopes import Scope, Scopes
+    from rowbus.transport.delayed_store.protocol import DelayedMessage, DelayedMessageStore
     from rowbus.transport.queues.destination_rule import Ask, Destinations
+    from rowbus.transport.receiving.dispatcher import Dispatcher
+
+
+class Scope(NamedTuple):
+    """A store inside a transaction, and what sends beside it; a `send` that raises has sent nothing."""
+
+    store: DelayedMessageStore
+    send: Callable[[Send], Awaitable[None]]
+    exactly_once: bool
+
+
+class Scopes(Protocol):
+    """How the transactions of one store are opened."""
+
+    def open(self) -> AbstractAsyncContextManager[Scope]:
+        """Open one; it commits when the block ends, and is rolled back when the block raises."""
+        raise NotImplementedError
+
+    def storing(self, connection: object) -> DelayedMessageStore:
+        """Return the store for use beside a transaction on a connection to the queues' database; in it, if shared."""
+        raise NotImplementedError
+
+
+class SharedScopes:
+    """Store and queues in one transaction of one database."""
+
+    def __init__(self, store: DelayedMessageStore, pool: SessionPool, dispatcher: Dispatcher) -> None:
+        """Open transactions on the pool's sessions. No I/O."""
+        self._store = store
+        self._pool = pool
+        self._dispatcher = dispatcher
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Scope]:
+        """Open a transaction for everything."""
+        async with self._pool.session() as session, session.transaction():
+
+            async def send(what: Send) -> None:
+                await self._send(session, what)
+
+            yield Scope(self.storing(session.connection), send, exactly_once=True)
+
+    def storing(self, connection: object) -> DelayedMessageStore:
+        """Return the store in the connection's transaction."""
+        enlisted = self._store.enlist(connection)
+        if enlisted is None:
+            raise ConfigurationError("The delayed message store enlisted before and now does not.")
+        return enlisted
+
+    async def _send(self, session: AsyncSession, send: Send) -> None:
+        """Send, leaving the transaction usable, and what it has locked locked, when that fails."""
+        await self._dispatcher.secure(session, [send])
+        await session.run_all(self._dispatcher.statements([send]), atomic=True)
+
+
+class ForeignScopes:
+    """A store elsewhere, in transactions of its own if it has any; what is sent commits at once."""
+
+    def __init__(self, store: DelayedMessageStore, dispatcher: Dispatcher) -> None:
+        """Send through a dispatcher. No I/O."""
+        self._store = store
+        self._dispatcher = dispatcher
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Scope]:
+        """Open a transaction of the store's."""
+        async with self._store.transaction() as store:
+            yield Scope(store, self._send, exactly_once=False)
+
+    def storing(self, connection: object) -> DelayedMessageStore:  # noqa: ARG002 - of the twin above
+        """Return the store, which commits by itself."""
+        return self._store
+
+    async def _send(self, send: Send) -> None:
+        await self._dispatcher.dispatch([send])
+
+
+async def scopes(store: DelayedMessageStore, pool: SessionPool, dispatcher: Dispatcher) -> Scopes:
+    """Return the scopes of a store, which is asked whether it takes part in the queues' transactions."""
+    async with pool.session() as session:
+        shared = store.enlist(session.connection) is not None
+    return SharedScopes(store, pool, dispatcher) if shared else ForeignScopes(store, dispatcher)
+
 
 logger = logging.getLogger("rowbus.delaying")
 

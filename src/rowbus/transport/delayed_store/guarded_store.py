@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from rowbus.errors import StoreError, StoreUnavailableError
-from rowbus.errors.exception_facts import type_name
+from rowbus.errors.strangers import type_name
 from rowbus.transport.delayed_store.decisions import wrong_message, wrong_time, wrong_truth
 from rowbus.transport.delayed_store.protocol import DelayedMessageStore
 

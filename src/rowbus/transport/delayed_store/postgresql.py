@@ -20,7 +20,7 @@ from rowbus.transport.queues.postgresql import exists
 
 if TYPE_CHECKING:
     from rowbus.database.statements import Rows
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses
 
 _FOLDER = "transport/delayed_store/sql/postgresql"
 _COLUMNS = frozenset({"id", "destination", "state", "time", "headers", "retry_count"})

@@ -13,20 +13,19 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import StorageError, StoreUnavailableError
-from rowbus.errors.exception_facts import text_of
+from rowbus.errors.strangers import text_of
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
-from rowbus.running.breaker import WAIT_WHEN_TRIGGERED
+from rowbus.running.backoff import WAIT_WHEN_TRIGGERED
 from rowbus.running.critical import Alarm, ReportedBreaker, report
 from rowbus.running.waiting import cancel, pause
 from rowbus.settings import FailureHandling, TransactionMode
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed_store.decisions import FailureRate, is_outage
-from rowbus.transport.delayed_store.forwarder import MOST_HELD, Alarms, Forwarder, Rules
+from rowbus.transport.delayed_store.forwarder import MOST_HELD, Alarms, Forwarder, Rules, scopes
 from rowbus.transport.delayed_store.guarded_store import GuardedStore
 from rowbus.transport.delayed_store.poller import OVERLAP, DatabaseClock, DelayedStorePoller
-from rowbus.transport.delayed_store.scopes import scopes
 from rowbus.transport.delayed_store.store_receiver import StoreDelays, StoreReceiver
-from rowbus.transport.delayed_store.timeouts_queue import QUALIFIER
+from rowbus.transport.delayed_store.table import QUALIFIER
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.queues.installer import create_queue, require_queues
@@ -38,13 +37,12 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.database.sessions import AsyncSession, Database
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
-    from rowbus.messages.identity import Identity
+    from rowbus.messages.address import Addresses, QueueAddress
+    from rowbus.messages.headers import Identity
     from rowbus.running.critical import OnCriticalError
     from rowbus.settings import EndpointSettings
+    from rowbus.transport.delayed_store.forwarder import Scopes
     from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings, DelayedMessageStore
-    from rowbus.transport.delayed_store.scopes import Scopes
     from rowbus.transport.receiving.delivery import OnPoison
 
 logger = logging.getLogger("rowbus.delaying")

@@ -14,7 +14,7 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from rowbus.errors.exception_facts import exc_info_of
+from rowbus.errors.strangers import exc_info_of
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
@@ -25,7 +25,7 @@ from rowbus.transport.delayed_store.decisions import (
     is_outage,
 )
 from rowbus.transport.delayed_store.protocol import DelayedMessage
-from rowbus.transport.delayed_store.timeouts_queue import unwrap, wrap
+from rowbus.transport.delayed_store.table import unwrap, wrap
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import ErrorResult
 from rowbus.transport.recoverability.failure_headers import failed_message
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import DelayedSend
     from rowbus.running.critical import ReportedBreaker
-    from rowbus.transport.delayed_store.forwarder import Rules
-    from rowbus.transport.delayed_store.scopes import Scopes
+    from rowbus.transport.delayed_store.forwarder import Rules, Scopes
     from rowbus.transport.receiving.delivery import Delivery, FailedDelivery
 
 logger = logging.getLogger("rowbus.delaying")

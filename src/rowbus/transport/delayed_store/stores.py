@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
 from rowbus.database.backends import addresses_of, borrow_async, open_database
-from rowbus.database.steps import run_steps
+from rowbus.database.statements import run_steps
 from rowbus.errors import AlreadyThereError, ConfigurationError
-from rowbus.messages.addresses import PostgresAddresses
+from rowbus.messages.address import PostgresAddresses
 from rowbus.messages.sqlserver_address import SqlServerAddresses
 from rowbus.transport.delayed_store.protocol import DelayedMessageStore
 from rowbus.transport.delayed_store.table import delayed_store_table
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.database.statements import Statement
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.settings import TransactionMode
     from rowbus.transport.delayed_store.protocol import DelayedMessage
     from rowbus.transport.delayed_store.table import DelayedStoreTable

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rowbus.database.statements import Statement
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses
 
 HISTORY: Final = "Rowbus.History"
 """The name of the table, in the schema of names that are given without one."""
@@ -54,7 +54,7 @@ class Series(NamedTuple):
 class Point(NamedTuple):
     """A minute, or an hour: the greatest depth and lag (seconds) of it, and how many came, went and failed in it.
 
-    `durations` are those of handlers, as `durations.py` counts them. What was not measured is None.
+    `durations` are those of handlers, as `teller.py` counts them. What was not measured is None.
     """
 
     depth: int | None = None

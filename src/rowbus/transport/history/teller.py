@@ -1,17 +1,20 @@
 """How long an endpoint's handlers took, told to the history once a minute.
 
+How long handlers took, counted by steps that grow: what can be added up over processes, minutes and hours.
+
 Invariants: nothing is told where the table is missing, a stranger's, or not granted; what could not be told is dropped,
-and an outage of it keeps nothing from being handled.
+and an outage of it keeps nothing from being handled. Pure; what is read off is at most `STEP` times too long or too
+short.
 """
 
 from __future__ import annotations
 
 import logging
+from math import ceil, log
 from typing import TYPE_CHECKING, Final
 
 from rowbus.running.critical import Alarm, ReportedBreaker, log_lasting
 from rowbus.running.service import Periodic
-from rowbus.transport.history.durations import STEPS, step_of
 from rowbus.transport.history.table import HANDLERS, HandlingCounts, Series
 
 if TYPE_CHECKING:
@@ -20,6 +23,34 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import SessionPool
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.history.table import HistoryTable
+
+
+SHORTEST: Final = 0.001
+"""Seconds; what is shorter counts as this."""
+
+STEP: Final = 2**0.5
+STEPS: Final = 46
+"""As many counts: the last begins above an hour and a half."""
+
+_WIDTH: Final = log(STEP)
+
+
+def step_of(seconds: float) -> int:
+    """Return in which count a duration is."""
+    if seconds <= SHORTEST:
+        return 0
+    return min(ceil(log(seconds / SHORTEST) / _WIDTH), STEPS - 1)
+
+
+def quantile(counts: Sequence[int], share: float) -> float | None:
+    """Return what this share of the durations did not exceed, in seconds; None where there is none."""
+    wanted, passed = share * sum(counts), 0
+    for step, count in enumerate(counts):
+        passed += count
+        if count and passed >= wanted:
+            return SHORTEST * STEP**step
+    return None
+
 
 logger = logging.getLogger("rowbus.history")
 

@@ -1,20 +1,32 @@
 """The statements of lanes, on PostgreSQL: the rule in the database, who has which lane, and a message's place.
 
-Invariant: each runs in its runner's transaction, and waits for nothing unless it says so.
+The watch over an endpoint's lanes: a thread that asks who works on them, and so shows that this process does.
+
+It is a thread because a handler may block the event loop: its process works, and keeps its lanes.
+
+Invariants: each runs in its runner's transaction, and waits for nothing unless it says so. While the watch goes on, the
+server has seen this process within `PERIOD`, as long as it answers.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import threading
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, raw_source, scalar
-from rowbus.transport.lanes.assignment import Holder, Survey
-from rowbus.transport.lanes.rule import Lanes, read_lanes
+from rowbus.errors import RowbusError
+from rowbus.running.threads import run_in_thread
+from rowbus.transport.lanes.rule import Holder, Lanes, Survey, read_lanes
 
 if TYPE_CHECKING:
+    from rowbus.database.sessions import Database, Session
     from rowbus.database.statements import Rows
     from rowbus.messages.address import QueueAddress
+
 
 _FOLDER: Final = "transport/lanes/sql/postgresql"
 
@@ -132,3 +144,66 @@ def _survey(locks: dict[str, int], rows: Rows, _count: int) -> Survey:
     members = sorted(process for lane, _pid, process in rows if lane is None)
     holders = {locks[lane]: Holder(pid, process) for lane, pid, process in rows if lane and pid is not None}
     return Survey(tuple(members), holders)
+
+
+logger = logging.getLogger("rowbus.lanes")
+
+PERIOD: Final = 1.0  # seconds between two looks
+PATIENCE: Final = 4.0  # seconds without a look after which a process is taken to have stopped
+ENDS_WITHIN: Final = 5.0  # seconds in which a look on its way is waited for at the end
+
+
+class LaneWatch:
+    """Asks who works on the lanes of one endpoint, again and again. For one event loop."""
+
+    def __init__(self, database: Database, table: LaneTable, lanes: list[QueueAddress], process: int) -> None:
+        """Watch these lanes as the process of that number. No I/O."""
+        self._database = database
+        self._table = table
+        self._survey = table.survey(lanes, PATIENCE)
+        self._process = process
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._answers: asyncio.Queue[Survey | RowbusError] = asyncio.Queue()
+
+    def start(self) -> None:
+        """Begin to ask."""
+        self._end.clear()
+        run = partial(self._run, asyncio.get_running_loop())
+        self._thread = threading.Thread(target=run, name="rowbus lanes", daemon=True)
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Ask no more; others see it at once. Harmless when ended."""
+        thread, self._thread = self._thread, None
+        self._end.set()
+        if thread is not None:
+            await run_in_thread(thread.join, ENDS_WITHIN)
+
+    async def next(self) -> Survey:
+        """Wait for the newest answer. Raises what asking raised."""
+        answer = await self._answers.get()
+        while not self._answers.empty():
+            answer = self._answers.get_nowait()
+        if isinstance(answer, RowbusError):
+            raise answer
+        return answer
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        while not self._end.is_set() and not loop.is_closed():
+            try:
+                with self._database.session() as session:
+                    session.run(self._table.join(self._process))
+                    self._ask(session, loop)
+            except RowbusError as error:
+                self._tell(loop, error)
+                self._end.wait(PERIOD)
+
+    def _ask(self, session: Session, loop: asyncio.AbstractEventLoop) -> None:
+        while not self._end.is_set() and not loop.is_closed():
+            self._tell(loop, session.run(self._survey))
+            self._end.wait(PERIOD)
+
+    def _tell(self, loop: asyncio.AbstractEventLoop, answer: Survey | RowbusError) -> None:
+        with suppress(RuntimeError):  # the loop was closed just now
+            loop.call_soon_threadsafe(self._answers.put_nowait, answer)

@@ -3,7 +3,12 @@
 A lane is one more queue of the endpoint, `Sales#3` or `Sales#urgent`, of the shape that all queues have. A trigger on
 the endpoint's own queue puts what names a lane there; what names none stays (docs/how-to/order-priority-fairness.md).
 
-Invariant: pure. Which lane a message goes to the trigger knows alone: `sql/postgresql/create_function.sql`.
+The assignment of an endpoint's lanes to the processes that serve it.
+
+Each process asks who there is, and takes the lanes that this rule gives it; so all come to the same without talking to
+each other, and each lane moves once when a process comes or goes.
+
+Invariants: pure. Which lane a message goes to the trigger knows alone: `sql/postgresql/create_function.sql`. Pure.
 """
 
 from __future__ import annotations
@@ -11,15 +16,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.headers import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from rowbus.messages.address import QueueAddress
+
 
 Q = TypeVar("Q")  # a queue, and what is known of it
 
@@ -158,3 +164,38 @@ def _numbers(lanes: object) -> tuple[str, ...]:
     if not isinstance(lanes, int) or isinstance(lanes, bool) or not 1 <= lanes <= MOST:
         raise ConfigurationError(f"lanes is {lanes!r}; give a number from 1 to {MOST}.")
     return tuple(map(str, range(lanes)))
+
+
+class Holder(NamedTuple):
+    """The session that has a lane, by its number on the server, and the process of the endpoint that it is of."""
+
+    pid: int
+    process: int | None
+
+
+class Survey(NamedTuple):
+    """The processes that work on the lanes, in the order of their numbers, and who has which lane."""
+
+    members: tuple[int, ...]
+    holders: Mapping[int, Holder]
+
+
+class Assignment(NamedTuple):
+    """The lanes of one process, and the sessions that keep them from it though their process answers no more."""
+
+    lanes: frozenset[int]
+    stranded: tuple[int, ...]
+
+
+def assign(survey: Survey, process: int, lanes: int) -> Assignment:
+    """Return what a process is to have: every so many-th lane."""
+    if process not in survey.members:
+        return Assignment(frozenset(), ())
+    place, members = survey.members.index(process), len(survey.members)
+    own = frozenset(range(place, lanes, members))
+    stranded = tuple(
+        holder.pid
+        for lane, holder in survey.holders.items()
+        if lane in own and holder.process is not None and holder.process not in survey.members
+    )
+    return Assignment(own, stranded)

@@ -3,7 +3,10 @@
 Each lane has a share of the turns by its weight while several wait (stride scheduling: Waldspurger and Weihl, 1995). A
 lane that comes after a rest begins where the others are: it cannot save turns up.
 
-Invariant: at most so many are in hand at a time; no lane that waits is passed over for ever.
+The sessions that slots of several queues share: a slot leaves its own here between two turns.
+
+Invariants: at most so many are in hand at a time; no lane that waits is passed over for ever. What is taken is idle,
+and belongs to one slot; what is left here is closed in the end.
 """
 
 from __future__ import annotations
@@ -12,10 +15,14 @@ import asyncio
 import time
 from collections import deque
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
+    from datetime import datetime
+
+    from rowbus.database.sessions import AsyncSession, ReceiveSession
+
 
 LASTS: Final = (
     0.01  # seconds for which a turn goes on, though others wait: a receive then travels with each commit
@@ -103,3 +110,47 @@ class Turns:
         """Return the lane that waits and has had least; of several the one given first."""
         waiting = [lane for lane, queue in self._waiting.items() if queue]
         return min(waiting, key=lambda lane: max(self._passes[lane], self._now), default=None)
+
+
+class Equipment(NamedTuple):
+    """A slot's tools: its session, the one that sends in mode RECEIVE_ONLY, and since when their server runs."""
+
+    session: ReceiveSession
+    outbox: AsyncSession | None
+    server: datetime | None
+
+    async def close(self) -> None:
+        """Close the sessions."""
+        await self.session.close()
+        if self.outbox is not None:
+            await self.outbox.close()
+
+
+class Shelf:
+    """The idle sessions of one process. For one event loop."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._idle: list[Equipment] = []
+        self._is_closed = False
+
+    def take(self) -> Equipment | None:
+        """Return what was left last, if it is still whole."""
+        while self._idle:
+            found = self._idle.pop()
+            if not found.session.closed:
+                return found
+        return None
+
+    async def put(self, equipment: Equipment) -> None:
+        """Leave what a slot does not need now."""
+        if self._is_closed:
+            await equipment.close()
+        else:
+            self._idle.append(equipment)
+
+    async def close(self) -> None:
+        """Close what is here, and from now on what comes."""
+        self._is_closed = True
+        while self._idle:
+            await self._idle.pop().close()

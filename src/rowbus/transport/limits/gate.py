@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.sessions import AsyncSession
-    from rowbus.database.statements import Statement
-    from rowbus.database.steps import Runs
+    from rowbus.database.statements import Runs, Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
 

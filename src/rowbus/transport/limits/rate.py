@@ -16,8 +16,7 @@ from rowbus.running.functions import check_function, described, is_unawaited
 from rowbus.transport.queues.records.keys import digest_of, key_of
 
 if TYPE_CHECKING:
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
 
 LIMITS: Final = "Limits"
 """The qualifier of the table: `Billing.Limits`."""

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.database.statements import Statement
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
 
 RUNNING: Final = "Running"
 """The qualifier of the table: `Sales.Running`."""

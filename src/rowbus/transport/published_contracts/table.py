@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.statements import Statement
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.settings import EndpointSettings
 
 CONTRACTS: Final = "Rowbus.Contracts"

@@ -1,4 +1,4 @@
-"""An event on its way to its subscribers, each of which gets a copy.
+"""Subscriptions to topics, and an event on its way to its subscribers, each of which gets a copy.
 
 Where the database can, one statement sends many copies. It fails as a whole, and cannot say because of which queue; so
 the copies are then sent one by one, and that fails with the name of the queue, and what to do. Or it succeeds, where
@@ -7,31 +7,73 @@ the plan of the one statement was gone, discarded behind the driver's back.
 Who may write a subscription names the queue, so it must be one that runs no stranger's code. That is remembered of a
 connection: what its role trusts, another's may not.
 
-Invariant: all subscribers get a copy, or none does and the caller's transaction goes on.
+A topic is a type's name on the wire. A publisher looks for the subscribers of an event's own type and of all its
+parents; a subscriber is written down under exactly the types it asked for.
+
+Invariants: all subscribers get a copy, or none does and the caller's transaction goes on. What does not fit the table
+NServiceBus made is refused before any I/O, never cut.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from rowbus.database.statements import no_rows
-from rowbus.database.steps import answer_steps
-from rowbus.errors import StorageError
+from rowbus.database.statements import answer_steps, no_rows
+from rowbus.errors import ConfigurationError, StorageError
 from rowbus.transport.queues.destination_rule import ANY_QUEUE, Destinations
 from rowbus.transport.queues.table import destination_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from rowbus.database.statements import Statement
-    from rowbus.database.steps import UserSession
+    from rowbus.database.statements import Statement, UserSession
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
 
     Addresses = tuple[QueueAddress, ...]
     Copies = Callable[[Addresses], Sequence[Statement[None]]]
+
+
+LONGEST: Final = 200
+"""Characters that fit into each column of the table: varchar(200)."""
+
+EVERY_EVENT: Final = ("NServiceBus.IEvent", "NServiceBus.IMessage", "System.Object")
+"""What every .NET event is too, so that .NET subscribers may be written down under these names."""
+
+
+class TopicSubscription(NamedTuple):
+    """One endpoint's subscription to one topic; its copies go to `queue`, a canonical address as it was written."""
+
+    endpoint: str
+    topic: str
+    queue: str
+
+
+@lru_cache(maxsize=1000)
+def topics_of(types: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the topics under which subscribers of an event of these types, its own and its parents', may be found."""
+    return tuple(dict.fromkeys((*types, *EVERY_EVENT)))
+
+
+def check_subscription(endpoint: str, topics: Iterable[str], address: QueueAddress) -> None:
+    """Raise ConfigurationError if a subscription cannot be written down."""
+    _check("The endpoint's name", endpoint)
+    _check("The queue's address", address.canonical)
+    for topic in topics:
+        _check("The type's name", topic)
+
+
+def _check(what: str, text: str) -> None:
+    if not text or "\0" in text:
+        raise ConfigurationError(f"{what} {text!r} cannot be part of a subscription.")
+    if len(text) > LONGEST:
+        raise ConfigurationError(
+            f"{what} {text[:LONGEST]!r}… has {len(text)} characters; the table of subscriptions, which is shared with "
+            f"NServiceBus, holds {LONGEST}."
+        )
+
 
 T = TypeVar("T")
 

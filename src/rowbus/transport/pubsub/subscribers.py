@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rowbus.database.steps import answer_steps
+from rowbus.database.statements import answer_steps
 from rowbus.errors import InvalidAddressError, QueueNotFoundError
-from rowbus.transport.pubsub.subscription import check_subscription, topics_of
+from rowbus.transport.pubsub.publication import check_subscription, topics_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session, SessionPool
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.pubsub.subscription import TopicSubscription
+    from rowbus.transport.pubsub.publication import TopicSubscription
     from rowbus.transport.pubsub.table import SubscriptionRouting
     from rowbus.transport.queues.catalog.table import Catalog
     from rowbus.transport.queues.destination_rule import Destinations

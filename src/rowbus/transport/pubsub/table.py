@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.backends import bound_table
 from rowbus.database.statements import Statement
-from rowbus.transport.pubsub.subscription import TopicSubscription
+from rowbus.transport.pubsub.publication import TopicSubscription
 from rowbus.transport.queues.installer import create_table
 from rowbus.transport.queues.records.table import RecordStatements
 

@@ -11,8 +11,10 @@ The database is asked once for each destination and then not for a while, so tha
 stranger could change the table, or put another in its place, it is asked each time, and again once the transaction that
 sends there has locked it.
 
+The queues of ServiceControl, whose names no endpoint may have.
+
 Invariants: what is remembered is bounded, and only destinations that passed are remembered; an address is allowed or
-not by its names alone, compared exactly.
+not by its names alone, compared exactly. Pure.
 """
 
 from __future__ import annotations
@@ -22,24 +24,24 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rowbus.database.steps import answer_steps
-from rowbus.errors import DestinationRefusedError, QueueNotFoundError
+from rowbus.database.statements import answer_steps
+from rowbus.errors import ConfigurationError, DestinationRefusedError, QueueNotFoundError
 from rowbus.settings import AllowedDestinations
-from rowbus.transport.queues.catalog.ownership import advice
+from rowbus.transport.queues.catalog.table import advice
 from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 
-    from rowbus.database.statements import Statement
-    from rowbus.database.steps import Steps
+    from rowbus.database.statements import Statement, Steps
     from rowbus.messages.address import QueueAddress
     from rowbus.settings import Allowed
-    from rowbus.transport.queues.catalog.ownership import Ownership
+    from rowbus.transport.queues.catalog.table import Ownership
     from rowbus.transport.queues.table import QueueTable
 
     Ask = Callable[[Statement[Any]], Awaitable[Any]]
     Doubtful = MutableMapping[QueueAddress, "Destinations"]
+
 
 EVERY: Final = "*"
 """As the table of an address that is allowed: every queue of its schema."""
@@ -216,3 +218,32 @@ def moved_destinations(allowed: Allowed, delayed: QueueAddress) -> Destinations:
     """Return what the due messages of a table may be moved to. Raises InvalidAddressError."""
     remedy = "NativeDelayedDelivery(allowed_destinations=…) allows more"
     return Destinations(destination_rule(allowed, delayed), delayed, remedy=remedy)
+
+
+SERVICECONTROL: Final = (
+    "Particular.ServiceControl",
+    "Particular.ServiceControl.Errors",
+    "Particular.ServiceControl.staging",
+    "Particular.ServiceControl.Audit",
+    "Particular.ServiceControl.Audit.Errors",
+    "Particular.Monitoring",
+    "ServiceControl.ThroughputData",
+)
+"""The queues that its three instances receive from, make when they are set up, and send to each other through."""
+
+COPIES: Final = ("error", "audit")
+"""The queues that endpoints send to and it receives from, as they are called unless it is told otherwise."""
+
+FORWARDED: Final = ("error.log", "audit.log")
+"""Where it forwards what it has imported, if it is told to."""
+
+_RESERVED: Final = {name.casefold() for name in (*SERVICECONTROL, *COPIES, *FORWARDED)}
+
+
+def check_endpoint_name(name: str) -> None:
+    """Raise ConfigurationError for the name of one of ServiceControl's queues: both would receive from it."""
+    if name.casefold() in _RESERVED:
+        raise ConfigurationError(
+            f"{name} cannot name an endpoint: ServiceControl receives from the queue of that name, and each would get "
+            "a part of the messages."
+        )

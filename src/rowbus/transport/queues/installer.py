@@ -13,7 +13,7 @@ import random
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from rowbus.database.steps import run_steps
+from rowbus.database.statements import run_steps
 from rowbus.errors import (
     AlreadyThereError,
     ConfigurationError,
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rowbus.database.sessions import AsyncSession
-    from rowbus.database.statements import Statement
-    from rowbus.database.steps import UserSession
+    from rowbus.database.statements import Statement, UserSession
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.catalog.table import Catalog
     from rowbus.transport.queues.records.table import OwnTable

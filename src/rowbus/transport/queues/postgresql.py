@@ -24,8 +24,7 @@ from rowbus.database.statements import (
     scalar,
 )
 from rowbus.messages.headers import encode_copied_headers
-from rowbus.messages.message import MessageRow, PeekedMessage
-from rowbus.messages.uuids import random_uuid_texts, random_uuids
+from rowbus.messages.message import MessageRow, PeekedMessage, random_uuid_texts, random_uuids
 from rowbus.settings import LARGEST_MESSAGE, LONGEST_HEADERS_READ, LONGEST_READ
 from rowbus.transport.queues.owners import find_ownership
 from rowbus.transport.queues.shape import QueueColumn, takes_messages
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Row, Rows
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
-    from rowbus.transport.queues.catalog.ownership import Ownership
+    from rowbus.transport.queues.catalog.table import Ownership
     from rowbus.transport.queues.table import MovedMessage
 
 _FOLDER = "transport/queues/sql/postgresql"

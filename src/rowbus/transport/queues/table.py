@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rowbus.database.backends import TABLES_KEPT, bound_table
-from rowbus.messages.addresses import refuse_missing
+from rowbus.messages.address import refuse_missing
 from rowbus.settings import LARGEST_MESSAGE, LONGEST_READ
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Query, Row, Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow, OutgoingMessage, PeekedMessage
-    from rowbus.transport.queues.catalog.ownership import Ownership
+    from rowbus.transport.queues.catalog.table import Ownership
 
 
 class OversizedMessage(NamedTuple):

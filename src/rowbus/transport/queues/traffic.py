@@ -1,6 +1,9 @@
 """Traffic of a queue: what it is for, what waits in it, who takes it out, and what is wrong if nobody does.
 
-Invariant: pure; that nobody receives is said only where receivers can be seen, of messages that nobody has in hand.
+The messages of a queue that processes have in hand: their rows are deleted by transactions that run.
+
+Invariants: pure; that nobody receives is said only where receivers can be seen, of messages that nobody has in hand.
+Bounded, whatever the queue holds: `LOOKED_AT` are looked at, the oldest; nothing is locked.
 """
 
 from __future__ import annotations
@@ -9,14 +12,17 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rowbus.database.statements import Statement, load
 from rowbus.messages.headers import Header
-from rowbus.messages.message import read_headers, time_sent
+from rowbus.messages.message import read_headers, short_type, time_sent
 from rowbus.transport.queues.diagnosis import Finding, Level, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from rowbus.database.statements import Rows
     from rowbus.messages.address import QueueAddress
+
 
 NOBODY_AFTER: Final = timedelta(minutes=1)  # so long may a message wait for a receiver that starts
 HEAP: Final = 1_000  # so many are not left to a receiver that is about to start
@@ -125,3 +131,38 @@ def _is_left_alone(traffic: Traffic) -> bool:
         and not traffic.in_hand
         and is_old
     )
+
+
+LOOKED_AT: Final = 1_000
+
+
+class MessageInHand(NamedTuple):
+    """A message in hand: its type, which names its handler, its id, and who has had it since when."""
+
+    type: str
+    message_id: str
+    pid: int
+    place: str | None
+    since: datetime | None
+
+
+def in_hand(address: QueueAddress) -> Statement[list[MessageInHand]]:
+    """Find which messages of a queue of PostgreSQL are in hand, and whose; the one for longest first. Locks nothing."""
+    query = load(
+        "transport/queues/sql/postgresql/in_hand.sql",
+        identifiers={"schema": address.schema, "queue": address.table},
+        failing=f"Failed to look into {address}",
+        queue=str(address),
+        prepare=False,
+    )
+    return Statement(query, {"looked_at": LOOKED_AT, "most": LOOKED_AT}, _held)
+
+
+def _held(rows: Rows, _count: int) -> list[MessageInHand]:
+    return [_message(*row) for row in rows]
+
+
+def _message(row_id: object, text: str, pid: int, place: str | None, since: datetime | None) -> MessageInHand:
+    headers = read_headers(text)
+    message_id = (headers or {}).get(Header.MESSAGE_ID) or str(row_id)
+    return MessageInHand(short_type(headers), message_id, pid, place, since)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from rowbus.database.steps import answer_steps
+from rowbus.database.statements import answer_steps
 from rowbus.errors import ConfigurationError, HandlerError
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import AnySend, AppendedEvent, Leaving, Send
     from rowbus.messages.message import MessageRow
-    from rowbus.messages.uniqueness import UniqueMessageId
+    from rowbus.messages.outgoing import UniqueMessageId
     from rowbus.running.threads import Threads
     from rowbus.transport.queues.destination_rule import Destinations
     from rowbus.transport.receiving.dispatcher import Dispatcher

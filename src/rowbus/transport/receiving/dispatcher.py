@@ -1,16 +1,19 @@
 """Puts messages into queues, now or later, and events into logs: with the receive transaction, or in one of its own.
 
-Invariant: each dispatch is all or nothing, and collapses equal sends (`messages.dispatch`).
+Delayed sends of a dispatch: statements in the dispatch's transaction.
+
+Invariants: each dispatch is all or nothing, and collapses equal sends (`messages.dispatch`). Nothing here looks at a
+clock; when a message is due is decided by the database (or by the store's owner).
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from rowbus.database.steps import answer_steps
-from rowbus.errors import QueueNotFoundError, RowbusError
+from rowbus.database.statements import answer_steps
+from rowbus.errors import ConfigurationError, QueueNotFoundError, RowbusError
 from rowbus.messages.dispatch import (
     AnySend,
     AppendedEvent,
@@ -26,7 +29,7 @@ from rowbus.messages.headers import Header
 from rowbus.running.bounded import Bounded
 from rowbus.running.functions import calling_line
 from rowbus.transport.claims.table import keeping_all
-from rowbus.transport.delayed.delays import NoDelays
+from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.events import log_table
 from rowbus.transport.queues.table import destination_table, queue_table
@@ -39,11 +42,44 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import Leaving
-    from rowbus.messages.uniqueness import UniqueMessageId
-    from rowbus.transport.delayed.delays import Delays
+    from rowbus.messages.outgoing import UniqueMessageId
     from rowbus.transport.queues.catalog.table import Catalog
     from rowbus.transport.queues.destination_rule import Destinations
     from rowbus.transport.uniqueness.table import UniqueSend
+
+
+class Delays(Protocol):
+    """How an endpoint delays messages."""
+
+    def statements(self, sends: Sequence[DelayedSend]) -> list[Statement[object]]:
+        """Return the statements that keep these messages until they are due; at least one is given."""
+        ...
+
+
+class NoDelays:
+    """No way to delay: the endpoint switched it off, or there is no endpoint."""
+
+    def statements(self, sends: Sequence[DelayedSend]) -> list[Statement[object]]:
+        """Raise ConfigurationError."""
+        raise ConfigurationError(
+            f"A message for {sends[0].destination} is to be delayed, but delayed delivery is switched off here "
+            "(delayed_delivery=None)."
+        )
+
+
+class NativeDelays:
+    """Keeps delayed messages in an endpoint's table of delayed messages, whose mover `notify` wakes."""
+
+    def __init__(self, address: QueueAddress, *, notify: bool) -> None:
+        """Store in this table. No I/O."""
+        self._table = delayed_table(address)
+        self._notify = notify
+
+    def statements(self, sends: Sequence[DelayedSend]) -> list[Statement[object]]:
+        """Return what stores them."""
+        messages = [marked(send.message, send.destination) for send in sends]
+        return [*self._table.store_all(messages, [send.due for send in sends], notify=self._notify)]
+
 
 T = TypeVar("T")
 

@@ -21,8 +21,7 @@ from rowbus.running.service import Service
 from rowbus.running.telemetry.instruments import instruments
 from rowbus.running.time_limit import urgency
 from rowbus.transport.long_work.table import Cancelling
-from rowbus.transport.pauses.hold import pause_now
-from rowbus.transport.pauses.table import MESSAGE, PauseSubject, pauses_table
+from rowbus.transport.pauses.table import MESSAGE, PauseSubject, pause_now, pauses_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -29,7 +29,7 @@ from rowbus.errors import MalformedHeadersError, RowbusError
 from rowbus.running.backoff import doubling
 from rowbus.transport.lanes.lane_table import rewrite
 from rowbus.transport.queues.table import Place, queue_table
-from rowbus.transport.receiving.decisions.interruptions import (
+from rowbus.transport.receiving.decisions import (
     Interruption,
     blamed,
     interruption_in,

@@ -28,8 +28,7 @@ from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp, parse_timestamp
-from rowbus.transport.limits.places import Wait
-from rowbus.transport.limits.returns import LONGEST
+from rowbus.transport.limits.places import LONGEST, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -19,7 +19,7 @@ from rowbus.errors import (
     StorageError,
     TransactionConflictError,
 )
-from rowbus.errors.exception_facts import is_a
+from rowbus.errors.strangers import is_a
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
@@ -29,7 +29,7 @@ from rowbus.running.turns import onto_loop
 from rowbus.settings import FailureHandling, TransactionMode
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.queues.table import queue_table
-from rowbus.transport.receiving.decisions.interruptions import (
+from rowbus.transport.receiving.decisions import (
     UNEXPLAINED,
     Interruption,
     interruption_in,

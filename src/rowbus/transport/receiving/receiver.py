@@ -25,14 +25,19 @@ from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
 from rowbus.transport.lanes.lane_table import rewrite
 from rowbus.transport.limits.places import MOST_AT_ONCE
 from rowbus.transport.queues.table import Place, queue_table
-from rowbus.transport.receiving.decisions.interruptions import Interruption, lost_connection, message_id_in
-from rowbus.transport.receiving.decisions.rounds import LARGEST, Round, Unit
+from rowbus.transport.receiving.decisions import (
+    LARGEST,
+    Interruption,
+    Round,
+    Unit,
+    lost_connection,
+    message_id_in,
+)
 from rowbus.transport.receiving.interrupted_messages import InterruptedMessages, Seclusion, count_in
-from rowbus.transport.receiving.peeking import Look, QueueLooks, make_peeking
-from rowbus.transport.receiving.permits import Permits
 from rowbus.transport.receiving.preparation import prepare
 from rowbus.transport.receiving.processor import Processor
 from rowbus.transport.receiving.remarks import about, round_trips
+from rowbus.transport.receiving.rounds import Look, Permits, QueueLooks, make_peeking
 from rowbus.transport.receiving.slot import Slot
 from rowbus.transport.receiving.unprocessable_rows import UnprocessableRows
 from rowbus.work.book import Book
@@ -47,16 +52,15 @@ if TYPE_CHECKING:
     from rowbus.running.threads import Threads
     from rowbus.settings import EndpointSettings
     from rowbus.transport.lanes.order import Order
-    from rowbus.transport.lanes.turns import Turns
+    from rowbus.transport.lanes.turns import Shelf, Turns
     from rowbus.transport.limits.gate import Gate
     from rowbus.transport.limits.places import PlaceKeeper
-    from rowbus.transport.pauses.hold import Hold
+    from rowbus.transport.pauses.table import Hold
     from rowbus.transport.queues.lookout import Lookout
     from rowbus.transport.queues.table import OversizedMessage
     from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.receiving.dispatcher import Dispatcher
     from rowbus.transport.receiving.remarks import RoundTrips
-    from rowbus.transport.receiving.shelf import Shelf
 
 logger = logging.getLogger("rowbus.receiving")
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from rowbus.errors import MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message_names import MessageSubject
-from rowbus.running.telemetry.tracing import tracing
-from rowbus.transport.receiving.decisions.rounds import is_missed
+from rowbus.running.telemetry.instruments import tracing
+from rowbus.transport.receiving.decisions import is_missed
 from rowbus.transport.receiving.delivery import Delivery
 
 if TYPE_CHECKING:

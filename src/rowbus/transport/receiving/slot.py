@@ -19,10 +19,10 @@ from rowbus.errors import (
 )
 from rowbus.running.turns import take_turns
 from rowbus.settings import TransactionMode
-from rowbus.transport.receiving.decisions.interruptions import is_suspect, lost_process_in
+from rowbus.transport.lanes.turns import Equipment
+from rowbus.transport.receiving.decisions import is_suspect, lost_process_in
 from rowbus.transport.receiving.delivery import make_calls
 from rowbus.transport.receiving.passage import have_places, pass_gate
-from rowbus.transport.receiving.shelf import Equipment
 from rowbus.transport.receiving.transactions import Outgoing, receive_transaction
 from rowbus.work.fate import PASSED_OVER, PUT_BACK, Fate, Kind, is_outage
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, ReceiveSession
     from rowbus.messages.message import MessageRow
     from rowbus.transport.lanes.turns import Turn
-    from rowbus.transport.receiving.permits import Travel
     from rowbus.transport.receiving.receiver import Receiver
+    from rowbus.transport.receiving.rounds import Travel
     from rowbus.transport.receiving.transactions import NoTransaction, SendsAtomicWithReceive
 
 logger = logging.getLogger("rowbus.receiving")

@@ -13,7 +13,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from rowbus.errors import MessageTooLargeError, StuckMessageError
-from rowbus.errors.exception_facts import text_of
+from rowbus.errors.strangers import text_of
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.message import MessageRow
 from rowbus.transport.queues.table import MovedMessage, queue_table

@@ -12,17 +12,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.backends import borrow
-from rowbus.database.steps import run_steps_now
+from rowbus.database.statements import run_steps_now
 from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.messages.headers import decode_headers, encode_copied_headers
-from rowbus.messages.message import OutgoingMessage
-from rowbus.messages.uuids import new_message_id
+from rowbus.messages.message import OutgoingMessage, new_message_id
 from rowbus.running.bounded import Bounded
 from rowbus.settings import AllowedDestinations
 from rowbus.transport.queues.destination_rule import ANY_QUEUE, Standing, destination_rule, find_standing
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.recoverability import failed_message
-from rowbus.transport.recoverability.attempts import attempts_header, failed_before
+from rowbus.transport.recoverability.failed_message import attempts_header, failed_before
 from rowbus.transport.recoverability.table import BEFORE_ALL, error_queue_table
 
 if TYPE_CHECKING:

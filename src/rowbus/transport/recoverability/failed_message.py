@@ -1,9 +1,12 @@
 """The messages of an error queue as a person sees them: their stories, which are meant, and how one is sent back.
 
-Read from the headers that `failure_headers` and .NET endpoints write (docs/wire-format.md#error-queue);
-sent back by ServiceControl's rules (docs/wire-format.md#servicecontrol).
+Read from the headers that `failure_headers` and .NET endpoints write (docs/wire-format.md#error-queue); sent back by
+ServiceControl's rules (docs/wire-format.md#servicecontrol). The attempts before the latest go with it as one header
+(docs/wire-format.md#retries).
 
-Invariant: pure and total: a row whose headers say little or cannot be read has a story all the same.
+Invariant: pure and total: a row whose headers say little or cannot be read has a story all the same, and a header of
+attempts that makes no sense, which anybody who sends can write, tells nothing. It is bounded in attempts and in the
+length of each.
 """
 
 from __future__ import annotations
@@ -12,18 +15,21 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from rowbus.errors import InvalidAddressError, InvalidTimestampError, MalformedHeadersError
+from rowbus.errors.strangers import writable
 from rowbus.messages.headers import Header, decode_headers, parse_enclosed_types
-from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.message import OutgoingMessage, new_message_id
 from rowbus.messages.outgoing import COMPATIBLE_VERSION
 from rowbus.messages.timestamps import format_timestamp, parse_timestamp
-from rowbus.messages.uuids import new_message_id
 from rowbus.transport.queues.diagnosis import Finding, Level, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rowbus.messages.address import QueueAddress
+
 
 _LAST_PART: Final = re.compile(r"[.+]")
 _STORY: Final = (
@@ -243,3 +249,71 @@ def _moment(text: str | None) -> datetime | None:
         return parse_timestamp(text or "")
     except InvalidTimestampError:
         return None
+
+
+MOST: Final = 10  # the latest ones
+LONGEST: Final = 500  # characters of a field
+_LONGEST_HEADER: Final = 100_000
+_AT: Final = "   at "
+
+
+class PastAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A failed attempt, and what was done then."""
+
+    time: str
+    place: str
+    exception: str
+    reason: str
+    where: str = ""
+    then: str = ""
+
+    @property
+    def at(self) -> datetime | None:
+        """When it failed, None if that cannot be read."""
+        try:
+            return parse_timestamp(self.time)
+        except InvalidTimestampError:
+            return None
+
+
+def past_attempts(headers: Mapping[str, str | None]) -> list[PastAttempt]:
+    """Return the attempts that a message's headers tell of, the first one first."""
+    text = headers.get(Header.ATTEMPTS) or ""
+    if len(text) > _LONGEST_HEADER:
+        return []
+    try:
+        return msgspec.json.decode(text, type=list[PastAttempt])[-MOST:]
+    except msgspec.MsgspecError:
+        return []
+
+
+def failed_before(headers: Mapping[str, str | None], then: str) -> PastAttempt:
+    """Return the attempt of which the story in a failed message's headers tells."""
+    names = (
+        Header.TIME_OF_FAILURE,
+        Header.PROCESSING_ENDPOINT,
+        Header.PROCESSING_MACHINE,
+        Header.EXCEPTION_TYPE,
+        Header.EXCEPTION_MESSAGE,
+        Header.EXCEPTION_STACK_TRACE,
+    )
+    time, endpoint, machine, exception, reason, trace = (headers.get(name) or "" for name in names)
+    place = f"{endpoint} on {machine}" if machine else endpoint
+    return _bounded(PastAttempt(time, place, exception, reason, _first_call(trace), then=then))
+
+
+def attempts_header(headers: Mapping[str, str | None], latest: PastAttempt) -> dict[str, str | None]:
+    """Return the header that tells of the attempts so far, and of one more."""
+    told = [*past_attempts(headers), latest][-MOST:]
+    return {Header.ATTEMPTS: msgspec.json.encode(told).decode()}
+
+
+def _bounded(attempt: PastAttempt) -> PastAttempt:
+    names = ("time", "place", "exception", "reason", "where", "then")
+    cut = {name: writable(getattr(attempt, name))[:LONGEST] for name in names}
+    return msgspec.structs.replace(attempt, **cut)
+
+
+def _first_call(trace: str) -> str:
+    """Return the call that raised, as a trace in the form of .NET's names it."""
+    return next((line.removeprefix(_AT) for line in trace.splitlines() if line.startswith(_AT)), "")

@@ -22,7 +22,7 @@ import traceback
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.errors.exception_facts import (
+from rowbus.errors.strangers import (
     LONGEST_DATA,
     calls_of,
     chain_of,
@@ -35,15 +35,15 @@ from rowbus.errors.exception_facts import (
 from rowbus.messages.headers import Header
 from rowbus.messages.malformed_headers import without_malformed
 from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.outgoing import with_new_trace
 from rowbus.messages.timestamps import format_timestamp
-from rowbus.messages.tracing import with_new_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
 
     from rowbus.messages.address import QueueAddress
-    from rowbus.messages.identity import Identity
+    from rowbus.messages.headers import Identity
     from rowbus.messages.message import MessageRow
 
 

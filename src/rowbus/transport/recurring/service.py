@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import StorageError
-from rowbus.errors.exception_facts import attribute, is_a
+from rowbus.errors.strangers import attribute, is_a
 from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import Service
-from rowbus.transport.pauses.hold import PERIOD
+from rowbus.transport.pauses.table import PERIOD
 from rowbus.transport.recurring.schedule import CatchUp, due_ticks, pause_until
 from rowbus.transport.recurring.table import recurring_table
 
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.running.critical import Alarm
-    from rowbus.transport.pauses.hold import Hold
-    from rowbus.transport.pauses.table import PauseSubject
+    from rowbus.transport.pauses.table import Hold, PauseSubject
     from rowbus.transport.recurring.schedule import Schedule
     from rowbus.transport.recurring.table import ScheduleRow
 

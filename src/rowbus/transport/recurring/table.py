@@ -1,21 +1,27 @@
 """The table of an endpoint's schedules: the operations on it, on every database.
 
-Invariant: nothing here names a database.
+Findings on schedules: ticks that are due, and that nobody sends.
+
+Invariants: nothing here names a database. Pure; a schedule whose endpoint runs is never complained about: it is looked
+at every second.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.backends import bound_table
 from rowbus.database.statements import Statement
+from rowbus.transport.queues.diagnosis import Finding, Level, duration
 from rowbus.transport.queues.records.table import OwnTable, RecordStatements
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from rowbus.database.statements import Rows
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
+
 
 RECURRING: Final = "Recurring"
 """The qualifier of the table: `Billing.Recurring`."""
@@ -121,3 +127,23 @@ def own_schedules(address: QueueAddress) -> OwnTable:
 def recurring_address(endpoint: str, addresses: Addresses) -> QueueAddress:
     """Return the table of an endpoint's schedules."""
     return addresses.for_endpoint(endpoint, qualifier=RECURRING)
+
+
+MISSED_AFTER: Final = timedelta(seconds=30)
+
+
+def diagnose_schedules(subject: str, rows: Iterable[ScheduleRow]) -> Iterator[Finding]:
+    """Find the schedules of an endpoint that are missed."""
+    for row in rows:
+        if (late := lateness(row)) > MISSED_AFTER:
+            text = f"{row.name} is due since {duration(late)}, and nobody sends it"
+            advice = (
+                "start its endpoint: `rowbus run MODULE:ENDPOINT`; or resume what is paused (`rowbus pause` lists it); "
+                "or `rowbus recurring remove` it, if no program has it any more"
+            )
+            yield Finding(Level.WARN, subject, text, advice)
+
+
+def lateness(row: ScheduleRow) -> timedelta:
+    """Return for how long a tick is due, by the database's clock."""
+    return max(row.at - row.next_due, timedelta())

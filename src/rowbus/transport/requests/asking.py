@@ -10,7 +10,7 @@ import logging
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from rowbus.database.steps import run_as_one
+from rowbus.database.statements import run_as_one
 from rowbus.errors import InvalidHeaderError, NoAnswerError
 from rowbus.messages.bodies.serializer import Serializers
 from rowbus.messages.headers import Header
@@ -19,21 +19,20 @@ from rowbus.messages.outgoing import Origin
 from rowbus.running.bounded import Bounded
 from rowbus.running.critical import Alarm, log_critical
 from rowbus.settings import LARGEST_MESSAGE
+from rowbus.transport.client import Inserts
 from rowbus.transport.composition import Composer
-from rowbus.transport.inserts import Inserts
 from rowbus.transport.requests.decisions import discriminator, shortened
-from rowbus.transport.requests.pending import AnswerReader, PendingRequests
-from rowbus.transport.requests.receiver import AnswerReceiver, Sweeper
+from rowbus.transport.requests.receiver import AnswerReader, AnswerReceiver, PendingRequests, Sweeper
 
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Sequence
 
     from rowbus.database.sessions import Database
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses
     from rowbus.messages.bodies.serializer import Serializer
     from rowbus.messages.dispatch import AnySend
-    from rowbus.messages.identity import Identity
+    from rowbus.messages.headers import Identity
     from rowbus.messages.mutators import Mutator
     from rowbus.messages.outgoing import Options
     from rowbus.transport.composition import Destination

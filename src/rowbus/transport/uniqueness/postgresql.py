@@ -13,7 +13,7 @@ from rowbus.database.statements import Query, Statement, no_rows
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import encode_copied_headers
-from rowbus.messages.uniqueness import Claim
+from rowbus.messages.outgoing import Claim
 from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.postgresql import due_parameters
 from rowbus.transport.queues.records.keys import key_of

@@ -11,20 +11,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.steps import run_steps
+from rowbus.database.statements import run_steps
 from rowbus.errors import ConfigurationError
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
-from rowbus.messages.uniqueness import UniqueMessageId, decide
-from rowbus.messages.uuids import new_message_id
+from rowbus.messages.message import new_message_id
+from rowbus.messages.outgoing import UniqueMessageId, decide
 from rowbus.transport.claims.table import keeping
 from rowbus.transport.queues.table import destination_table
 from rowbus.transport.uniqueness.table import UniqueSend, UniqueTable, unique_address, unique_table
 
 if TYPE_CHECKING:
-    from rowbus.database.steps import Steps, UserSession
+    from rowbus.database.statements import Steps, UserSession
     from rowbus.messages.dispatch import AnySend
-    from rowbus.messages.uniqueness import Claim, SendOutcome, Uniqueness
+    from rowbus.messages.outgoing import Claim, SendOutcome, Uniqueness
 
 
 def unique_send(send: AnySend, uniqueness: Uniqueness) -> UniqueSend:

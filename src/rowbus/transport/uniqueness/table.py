@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import AnySend
-    from rowbus.messages.uniqueness import Claim, Uniqueness
+    from rowbus.messages.outgoing import Claim, Uniqueness
 
 UNIQUE: Final = "Unique"
 """The qualifier of the table: `Sales.Unique`."""

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from anyio.to_thread import run_sync
 
 from rowbus.errors import ConfigurationError
-from rowbus.transport.operations import trail
+from rowbus.transport.operations import table as trail
 from rowbus.transport.operations.discarded.table import find_obstacle
 from rowbus.transport.queues.catalog.looking import refuse_strangers
 from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failures.index import holding
-from rowbus.web.failed.indexes import indexes
-from rowbus.web.failed.query import FIELDS, FailureQuery, allowed, asked
+from rowbus.web.failed.indexes import FIELDS, FailureQuery, allowed, asked, indexes
 from rowbus.web.history import latest
 from rowbus.web.operations import Note, State, begin, end, note, start_to_keep
 from rowbus.web.pages import Question
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
     from rowbus.transport.operations.discarded.table import Keep
     from rowbus.transport.operations.table import OperationsTable
     from rowbus.transport.recoverability.failed_message import FailedMessage
-    from rowbus.transport.recoverability.failures.index import FailureIndex
-    from rowbus.transport.recoverability.failures.search import Failure
+    from rowbus.transport.recoverability.failures.index import Failure, FailureIndex
     from rowbus.web.operations import Operation
     from rowbus.web.visit import Visit
 

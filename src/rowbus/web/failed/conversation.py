@@ -11,11 +11,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidTimestampError, MalformedHeadersError, QueueNotFoundError, StorageError
-from rowbus.errors.printable import printable
+from rowbus.errors.strangers import printable
 from rowbus.messages.headers import Header, decode_headers, parse_enclosed_types
 from rowbus.messages.timestamps import parse_timestamp
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
-from rowbus.transport.recoverability.failures.search import Search
+from rowbus.transport.recoverability.failures.index import Search
 from rowbus.transport.recoverability.failures.table import Copy, failures_table
 from rowbus.transport.recoverability.table import error_queue_table
 

@@ -18,8 +18,8 @@ from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failed_message import is_own
 from rowbus.web.contents import refuse_what_is_no_json
 from rowbus.web.failed.bodies import laid_out
+from rowbus.web.failed.indexes import asked
 from rowbus.web.failed.message import GONE, found, misfits_of
-from rowbus.web.failed.query import asked
 from rowbus.web.operations import Note, State, begin, end, note
 from rowbus.web.pages import Question
 

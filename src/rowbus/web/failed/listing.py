@@ -12,10 +12,8 @@ from anyio.to_thread import run_sync
 
 from rowbus.errors import ConfigurationError, InvalidAddressError, QueueNotFoundError
 from rowbus.transport.queues.catalog.looking import looking
-from rowbus.transport.recoverability.failures.index import Page, find, listed
-from rowbus.transport.recoverability.failures.search import Group, counted, groups
-from rowbus.web.failed.indexes import indexes
-from rowbus.web.failed.query import FIELDS, FailureQuery, allowed, asked
+from rowbus.transport.recoverability.failures.index import Group, Page, counted, find, groups, listed
+from rowbus.web.failed.indexes import FIELDS, FailureQuery, allowed, asked, indexes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

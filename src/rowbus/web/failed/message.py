@@ -1,6 +1,9 @@
 """One failed message, with all that is known of it.
 
-Invariant: what is stored is shown as text; a body is masked before anything else is made of it.
+Two attempts at a message beside each other: what is the same of them, and what is not.
+
+Invariants: what is stored is shown as text; a body is masked before anything else is made of it. Pure; a number that
+names no attempt means the one that is compared by default, the last or the one before.
 """
 
 from __future__ import annotations
@@ -11,17 +14,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rowbus.contracts.bodies import find_misfits
 from rowbus.contracts.published import find_published
 from rowbus.errors import ConfigurationError, InvalidAddressError, MalformedHeadersError
-from rowbus.messages.addresses import address_of
+from rowbus.messages.address import address_of
 from rowbus.messages.headers import decode_headers
 from rowbus.transport.queues.catalog.looking import looking
-from rowbus.transport.recoverability.attempts import failed_before, past_attempts
-from rowbus.transport.recoverability.failed_message import FailedMessage, is_own, read
+from rowbus.transport.queues.diagnosis import duration
+from rowbus.transport.recoverability.failed_message import (
+    FailedMessage,
+    failed_before,
+    is_own,
+    past_attempts,
+    read,
+)
 from rowbus.transport.recoverability.table import error_queue_table
 from rowbus.web.failed.bodies import Body, shown
-from rowbus.web.failed.comparison import compared
 from rowbus.web.failed.conversation import TRACES, Conversation, conversation, origin
-from rowbus.web.failed.indexes import indexes
-from rowbus.web.failed.query import asked
+from rowbus.web.failed.indexes import asked, indexes
 from rowbus.web.showing import LONGEST_LINES
 
 if TYPE_CHECKING:
@@ -30,12 +37,57 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from rowbus.database.sessions import Session
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.messages.message import PeekedMessage
-    from rowbus.transport.recoverability.attempts import PastAttempt
+    from rowbus.transport.recoverability.failed_message import PastAttempt
     from rowbus.transport.recoverability.failures.index import FailureIndex
     from rowbus.web.visit import Visit
+
+
+class Line(NamedTuple):
+    """One thing that attempts have."""
+
+    what: str
+    first: str
+    second: str
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is another than it was."""
+        return self.first != self.second
+
+
+class Comparison(NamedTuple):
+    """Two attempts by their numbers, from 1; what they have, and how long it was from one to the other."""
+
+    first: int
+    second: int
+    lines: list[Line]
+    apart: str
+
+
+def compared(attempts: Sequence[PastAttempt], asked: Mapping[str, str]) -> Comparison | None:
+    """Compare the two attempts whose numbers are asked for as `first` and `second`; None where there is only one."""
+    if len(attempts) <= 1:
+        return None
+    first = _number(asked.get("first", ""), len(attempts), len(attempts) - 1)
+    second = _number(asked.get("second", ""), len(attempts), len(attempts))
+    one, other = attempts[first - 1], attempts[second - 1]
+    lines = [
+        Line("By", one.place, other.place),
+        Line("Exception", one.exception, other.exception),
+        Line("Reason", one.reason, other.reason),
+        Line("Raised in", one.where, other.where),
+        Line("Then", one.then, other.then),
+    ]
+    apart = duration(abs(other.at - one.at)) if one.at and other.at else ""
+    return Comparison(first, second, lines, apart)
+
+
+def _number(text: str, most: int, otherwise: int) -> int:
+    is_one = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
+    return int(text) if is_one and 1 <= int(text) <= most else otherwise
+
 
 AUDIT: Final = "audit"
 GONE: Final = (

@@ -18,7 +18,7 @@ from httpx2 import HTTPError
 from joserfc.errors import JoseError
 
 from rowbus.errors import RowbusError
-from rowbus.errors.printable import printable
+from rowbus.errors.strangers import printable
 from rowbus.web.openid.settings import OpenIdConnect, has_groups
 
 logger = logging.getLogger("rowbus.web")

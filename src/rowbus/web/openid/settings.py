@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from rowbus.errors import ConfigurationError
-from rowbus.web.access.visitors import LOOPBACK, Role
+from rowbus.web.visitors import LOOPBACK, Role
 
 ANYBODY: Final = "*"
 

@@ -20,19 +20,19 @@ from urllib.parse import urlencode
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from rowbus.errors.printable import printable
-from rowbus.web.access.guard import Link, outside
-from rowbus.web.access.visitors import Person, Role
+from rowbus.errors.strangers import printable
+from rowbus.web.guard import Link, outside
 from rowbus.web.openid.provider import OLD, Provider, SignInError
 from rowbus.web.openid.settings import name_of, role_of
+from rowbus.web.visitors import Person, Role
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from rowbus.web.access.tokens import Seals
     from rowbus.web.openid.settings import OpenIdConnect
     from rowbus.web.site import Site
+    from rowbus.web.visitors import Seals
 
 logger = logging.getLogger("rowbus.web")
 

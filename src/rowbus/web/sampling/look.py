@@ -20,28 +20,40 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rowbus.contracts.published import examine_contracts
 from rowbus.database.locks import find_holders_now
 from rowbus.database.ownership import suspicious
-from rowbus.database.steps import run_steps_now
+from rowbus.database.statements import run_steps_now
 from rowbus.errors import ConnectionLostError, QueueNotFoundError, RowbusError
 from rowbus.log import catalog as log_catalog
 from rowbus.log.examination import examine, examine_logs
+from rowbus.log.gauges import SparkDrivers
 from rowbus.log.schema import table as log_schema
-from rowbus.log.spark_drivers import SparkDrivers
 from rowbus.log.ticker import ticks
 from rowbus.messages.message import read_headers, time_sent
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pauses.table import paused
-from rowbus.transport.queues.catalog.finding import FoundTables, find_queues, sort_out
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
+from rowbus.transport.queues.catalog.looking import (
+    FoundTables,
+    NotLookedAtError,
+    find_queues,
+    look,
+    looking,
+    sort_out,
+)
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import Finding, Level
 from rowbus.transport.queues.traffic import CLOCK_OFF, HEAP, Kind
-from rowbus.web.sampling.snapshot import AbsentEndpoint, DelayedFigures, QueueFigures, Snapshot
-from rowbus.web.sampling.statistics import Counters, counters, instances
+from rowbus.web.sampling.snapshot import (
+    AbsentEndpoint,
+    Counters,
+    DelayedFigures,
+    QueueFigures,
+    Snapshot,
+    counters,
+    instances,
+)
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.transport.queues.shape import QueueShape
     from rowbus.transport.queues.traffic import Receivers
 

@@ -1,26 +1,83 @@
 """What one look at the database found: values only, from which pages are written.
 
-Invariant: a snapshot never changes, and says how old it is.
+Statements on what the server has counted: rows in and out of tables, and sessions by their program.
+
+Invariants: a snapshot never changes, and says how old it is. PostgreSQL's alone (`Database.has_logs`); each reads the
+catalogue and the statistics, and no queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.database.statements import Statement, load
+from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.traffic import Kind, kind_of
 
 if TYPE_CHECKING:
+    from rowbus.database.sessions import Session
+    from rowbus.database.statements import Rows
     from rowbus.log.diagnosis import ConsumerState, LogState
-    from rowbus.messages.address import QueueAddress
     from rowbus.transport.delayed.table import DelayedState
     from rowbus.transport.pauses.table import Pause
     from rowbus.transport.queues.diagnosis import Finding
     from rowbus.transport.queues.shape import QueueShape
     from rowbus.transport.queues.traffic import Receivers
-    from rowbus.web.sampling.statistics import Counters, Instances
+
+
+_FOLDER = "web/sql/postgresql"
+
+
+class Counters(NamedTuple):
+    """What was counted of a table since the statistics were reset; `live` is an estimate."""
+
+    inserted: int
+    deleted: int
+    live: int
+    may_delete: bool
+
+
+class Instances(NamedTuple):
+    """The sessions of one program, from one place: an address. None: the role may not see it."""
+
+    name: str
+    place: str | None
+    sessions: int
+    busy: int | None
+    since: datetime | None
+
+
+def counters(addresses: Iterable[QueueAddress]) -> Statement[dict[QueueAddress, Counters]]:
+    """Read the counters of tables; missing ones are left out."""
+    query = load(f"{_FOLDER}/counters.sql", failing="Failed to read the statistics of queues", prepare=False)
+    named = list(addresses)
+    parameters = {"schemas": [one.schema for one in named], "tables": [one.table for one in named]}
+    return Statement(query, parameters, _counters)
+
+
+def may_delete(session: Session, address: QueueAddress) -> bool:
+    """Whether the database's role may delete from a table; where the database does not say, it is tried."""
+    if address.backend != "postgresql":
+        return True
+    counted = session.run(counters([address])).get(address)
+    return counted is not None and counted.may_delete
+
+
+def instances() -> Statement[list[Instances]]:
+    """Find the sessions of Rowbus's programs."""
+    query = load(f"{_FOLDER}/instances.sql", failing="Failed to look for sessions", prepare=False)
+    return Statement(query, {}, _instances)
+
+
+def _counters(rows: Rows, _count: int) -> dict[QueueAddress, Counters]:
+    return {QueueAddress(schema, name): Counters(*counted) for schema, name, *counted in rows}
+
+
+def _instances(rows: Rows, _count: int) -> list[Instances]:
+    return [Instances._make(row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

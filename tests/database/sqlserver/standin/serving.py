@@ -22,7 +22,7 @@ from tests.database.sqlserver.standin.rewriting import Flavour
 if TYPE_CHECKING:
     import pytest
 
-    from rowbus.database.sqlserver.dsn import DataSource
+    from rowbus.database.sqlserver.driver import DataSource
 
 HOST = "standin.invalid"
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from rowbus.database.postgresql.database import Database
-from rowbus.spark.captured.source_table import SourceTable, describe_source_tables
-from rowbus.spark.captured.types import Unfit
+from rowbus.spark.captured import SourceTable, Unfit, describe_source_tables
 from rowbus.spark.lake.storage import check_storage
 from rowbus.spark.lake.tables.folder import LakeFolder
 from rowbus.spark.lake.tables.followed_table import FollowedTable

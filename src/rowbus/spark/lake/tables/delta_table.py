@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from pyarrow.fs import SubTreeFileSystem
 
-from rowbus.spark.captured.types import Unfit
+from rowbus.spark.captured import Unfit
 from rowbus.spark.lake.delta import commit_properties, merge_changes
 from rowbus.spark.lake.policy import SMALL, to_merge
 from rowbus.spark.lake.storage import file_system

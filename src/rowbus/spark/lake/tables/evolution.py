@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from rowbus.spark.captured.types import converted, lake_type
+from rowbus.spark.captured import converted, lake_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from rowbus.errors import StorageError
-from rowbus.spark.captured.types import Unfit, column_texts, converted
+from rowbus.spark.captured import Unfit, column_texts, converted
 from rowbus.spark.lake.merge import DELETED
 from rowbus.spark.lake.table import AppTransaction, own_errors
 from rowbus.spark.lake.tables.evolution import (
@@ -39,7 +39,7 @@ from rowbus.spark.log_source.offset import TxidSnapshot
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from rowbus.spark.captured.source_table import SourceTable
+    from rowbus.spark.captured import SourceTable
     from rowbus.spark.lake.tables.folder import LakeFolder, StoredTable
     from rowbus.spark.lake.tables.net_changes import NetChanges, Row, StagedChange
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowbus.log.row_change import DELETE, INSERT, TRUNCATE
+from rowbus.log.event import DELETE, INSERT, TRUNCATE
 from rowbus.spark.sink.targets.changes import COLUMNS, STAGED, changes_of
 
 if TYPE_CHECKING:

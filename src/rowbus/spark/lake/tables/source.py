@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from rowbus.spark.captured.source_table import SourceTable
+    from rowbus.spark.captured import SourceTable
 
 _FOLDER = "spark/lake/tables/sql/postgresql"
 _CHANGED_BY: Final = ("ev_type=", "ev_data=", "ev_extra1=", "ev_extra2=", "when=", "deny")

@@ -22,7 +22,7 @@ import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from rowbus.errors.printable import printable_lines
+from rowbus.errors.strangers import printable_lines
 from rowbus.spark.pipelines.report.text import count, moment, size, span
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from rowbus.spark.pipelines.report import sections
 from rowbus.spark.pipelines.report.facts import event_facts, last_heard, message_facts, within
 from rowbus.spark.pipelines.report.input import Inputs, sources
 from rowbus.spark.pipelines.report.result import FlowReport, table_of
-from rowbus.spark.pipelines.report.tables import MEANINGS
+from rowbus.spark.pipelines.report.text import MEANINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

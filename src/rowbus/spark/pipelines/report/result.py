@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from rowbus.spark.pipelines.report.charts import Axis, Count, Kinds, ranges, stacked_bars
 from rowbus.spark.pipelines.report.charts import render as fill
-from rowbus.spark.pipelines.report.tables import MEANINGS, ReportTables
-from rowbus.spark.pipelines.report.text import bucket_name, nothing_found
+from rowbus.spark.pipelines.report.text import MEANINGS, ReportTables, bucket_name, nothing_found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

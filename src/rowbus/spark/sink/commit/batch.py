@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
-from rowbus.messages.uuids import new_message_id
+from rowbus.messages.message import new_message_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError
-from rowbus.log.row_change import TRUNCATE, UPDATE, changes_in, kind_of
+from rowbus.log.event import TRUNCATE, UPDATE, changes_in, kind_of
 from rowbus.spark.options import REQUIRED, Option, text
 from rowbus.spark.pipelines import replica
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Query
-    from rowbus.log.row_change import EventKind
+    from rowbus.log.event import EventKind
     from rowbus.spark.sink.commit.batch import BatchKey, Part
 
 _compute: Any = pc  # its stubs know neither texts as scalars nor arrays of any type

@@ -23,9 +23,9 @@ from rowbus.database.postgresql.arrow_copy import Rows, as_text
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
+from rowbus.messages.message import new_message_ids, random_uuids
 from rowbus.messages.message_types import serialize
 from rowbus.messages.outgoing import Content, HeaderText, Options, Origin, compose
-from rowbus.messages.uuids import new_message_ids, random_uuids
 from rowbus.running.bounded import Bounded
 from rowbus.spark.options import Option, boolean, milliseconds, text
 from rowbus.spark.sink.targets import publication
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Query
-    from rowbus.messages.identity import Identity
+    from rowbus.messages.headers import Identity
     from rowbus.messages.message import OutgoingMessage
     from rowbus.spark.sink.commit.batch import BatchKey, Part
 

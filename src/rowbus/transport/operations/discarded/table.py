@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.backends import bound_table
-from rowbus.database.steps import BlockingSession, run_now
+from rowbus.database.statements import BlockingSession, run_now
 from rowbus.errors import QueueNotFoundError
 from rowbus.transport.operations.table import operations_table
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, is_there, refuse_strangers
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import Session
     from rowbus.database.statements import Statement
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
 
 DISCARDED: Final = "Rowbus.Discarded"
 """The name of the table, in the schema of names that are given without one."""

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from rowbus.database.statements import Query, Row, Rows
-    from rowbus.database.steps import Steps
-    from rowbus.messages.addresses import Addresses
-    from rowbus.transport.queues.catalog.ownership import Ownership
-    from rowbus.transport.queues.catalog.table import Catalog
+    from rowbus.database.statements import Query, Row, Rows, Steps
+    from rowbus.messages.address import Addresses
+    from rowbus.transport.queues.catalog.table import Catalog, Ownership
 
 _FOLDER = "transport/queues/catalog/sql/postgresql"
 

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from rowbus.database.statements import Query, Row, Rows
-    from rowbus.database.steps import Steps
+    from rowbus.database.statements import Query, Row, Rows, Steps
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.sqlserver_address import SqlServerAddresses
     from rowbus.transport.queues.diagnosis import Server

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rowbus.running.critical import Alarm
     from rowbus.transport.queues.table import RecordTable
 
+
 INSTALL: Final = "create it with `rowbus schema install MODULE:ENDPOINT` or install=True"
 
 

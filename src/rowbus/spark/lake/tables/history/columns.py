@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.captured.types import Unfit, column_texts, converted
+from rowbus.spark.captured import Unfit, column_texts, converted
 from rowbus.spark.lake.tables.history.timeline import Mark, Version
 from rowbus.spark.lake.tables.net_changes import TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from rowbus.spark.captured.source_table import SourceTable
+    from rowbus.spark.captured import SourceTable
     from rowbus.spark.lake.tables.net_changes import Row
 
 VALID_FROM: Final = "valid_from"

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from rowbus.spark.captured.source_table import SourceTable
+    from rowbus.spark.captured import SourceTable
     from rowbus.spark.lake.table import AppTransaction
     from rowbus.spark.lake.tables.history.merge import HistoryMerge
 

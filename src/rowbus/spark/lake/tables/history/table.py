@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.captured.types import Unfit
+from rowbus.spark.captured import Unfit
 from rowbus.spark.lake.delta import commit_properties
 from rowbus.spark.lake.table import AppTransaction, own_errors
 from rowbus.spark.lake.tables.delta_table import StoredDelta, data_set
@@ -49,7 +49,7 @@ from rowbus.spark.log_source.offset import TxidSnapshot
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from rowbus.spark.captured.source_table import SourceTable
+    from rowbus.spark.captured import SourceTable
     from rowbus.spark.lake.tables.folder import LakeFolder
     from rowbus.spark.lake.tables.followed_table import FollowedTable
     from rowbus.spark.lake.tables.history.timeline import Change, Key, Mark, ToldChange

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError
-from rowbus.log import row_change
+from rowbus.log import event
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -154,10 +154,10 @@ def _lasts(version: Version, copied: Mark | None) -> bool:
 Key = Hashable
 
 _WORDS = {
-    row_change.INSERT: INSERT,
-    row_change.UPDATE: UPDATE,
-    row_change.DELETE: DELETE,
-    row_change.TRUNCATE: TRUNCATE,
+    event.INSERT: INSERT,
+    event.UPDATE: UPDATE,
+    event.DELETE: DELETE,
+    event.TRUNCATE: TRUNCATE,
 }
 
 
@@ -171,7 +171,7 @@ class ToldChange(NamedTuple):
     @property
     def truncates(self) -> bool:
         """Whether it empties the table."""
-        return self.change.operation == row_change.TRUNCATE
+        return self.change.operation == event.TRUNCATE
 
     @property
     def time(self) -> datetime:
@@ -186,7 +186,7 @@ class ToldChange(NamedTuple):
         """Return it as a change of a row that is at a place."""
         told = self.change
         mark = Mark(self.time, _WORDS[told.operation], told.transaction, told.user)
-        goes = told.operation in {row_change.DELETE, row_change.TRUNCATE}
+        goes = told.operation in {event.DELETE, event.TRUNCATE}
         return Change(self.epoch, told.event, mark, None if goes else place)
 
 
@@ -204,8 +204,7 @@ def told_changes(
             continue
         told = ToldChange(change, epoch, json.loads(change.row))
         if told.truncates or (
-            all(told.row.get(name) is not None for name in key)
-            and (key or change.operation == row_change.INSERT)
+            all(told.row.get(name) is not None for name in key) and (key or change.operation == event.INSERT)
         ):
             found.append(told)
     return found

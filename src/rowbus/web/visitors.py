@@ -1,7 +1,8 @@
-"""Tokens: tickets, each of which lets one browser in, and seals, which only this application can have made.
+"""Visitors of the page: who they are and what they may do, by which tickets and seals they come in.
 
-Invariants: a ticket works once; the next is made and announced when one was used; no seal is compared in a time that
-depends on it, and one made for a purpose is worth nothing for another.
+Invariants: a person is a viewer unless the way by which they came in makes them an operator; what is missing or cannot
+be read is refused. A ticket works once; the next is made and announced when one was used; no seal is compared in a time
+that depends on it, and one made for a purpose is worth nothing for another.
 """
 
 from __future__ import annotations
@@ -9,7 +10,62 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+
+class Role(Enum):
+    """What a person may do: a viewer looks, an operator also acts."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+
+
+class Person(NamedTuple):
+    """Who makes a request. `key` binds CSRF tokens to a session; the name alone if there is nothing better."""
+
+    name: str
+    role: Role = Role.VIEWER
+    key: str = ""
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether the person may act."""
+        return self.role is Role.OPERATOR
+
+
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+ANY: Final = "*"
+
+
+def host_of(value: str) -> str | None:
+    """Return the host of a `Host` header in lower case, without port and brackets; None if it is none."""
+    try:
+        found = urlsplit(f"//{value}")
+        _ = found.port
+    except ValueError:
+        return None
+    return None if found.path or found.username is not None else found.hostname
+
+
+def is_allowed(header: str, allowed: Collection[str]) -> bool:
+    """Say whether a `Host` header names one of the hosts allowed; `*` allows any."""
+    return ANY in allowed or host_of(header) in {name.strip("[]").lower() for name in allowed}
+
+
+def is_own_form(headers: Mapping[str, str]) -> bool:
+    """Say whether a POST comes from a page of the same origin, as far as the browser tells.
+
+    `Sec-Fetch-Site` is what today's browsers say; `Origin` is for older ones. Programs say neither, and have the CSRF
+    token to show.
+    """
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site in {"same-origin", "none"}
+    origin = headers.get("origin")
+    return origin is None or urlsplit(origin).netloc == headers.get("host")
 
 
 class Tickets:

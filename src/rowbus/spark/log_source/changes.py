@@ -1,39 +1,222 @@
-"""Record batches of a log's events, as changes of one table: operation, old row and new row in the types of the table.
+"""The changes of a captured table, for the option `changes`: its lookup, its columns, and the decoding of its events.
 
-Arrow parses the rows of a batch at once: those that triggers write in JSON, where numbers and booleans are bare and all
-other values are text. What it refuses is halved until few rows are left, and these are read one by one, as are
-URL-encoded rows. Either way the text of a value becomes the value by `captured.types`.
+Every reason why its changes cannot be read is one sentence. The frame's columns are fixed when it is loaded. What
+decoding needs of the catalogue travels in the metadata of the first column, which Spark hands on whenever it reads: no
+task, and no later query, asks the catalogue again.
 
-Invariants: a change's rows come from its own event only, and a value that the type of its column cannot hold is never
-rounded or cut: it is null, and the event counts as one that does not fit; a column that the row does not have is null,
-and one that the table does not have is ignored.
+Record batches of events become changes: operation, old row and new row in the types of the table. Arrow parses the rows
+of a batch at once: those that triggers write in JSON, where numbers and booleans are bare and all other values are
+text. What it refuses is halved until few rows are left, and these are read one by one, as are URL-encoded rows. Either
+way the text of a value becomes the value by `captured.py`.
+
+Invariants: only the catalogue is read, once, when a frame is loaded; nothing is locked. A change's rows come
+from its own event only, and a value that the type of its column cannot hold is never rounded or cut: it is null, and
+the event counts as one that does not fit; a column that the row does not have is null, and one that the table does not
+have is ignored.
 """
-
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# PyArrow has no annotations of its own.
 
 from __future__ import annotations
 
 import json
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# PyArrow has no annotations of its own.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rowbus.database.location import resolve_dsn
+from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
-from rowbus.log.row_change import DELETE, INSERT, TRUNCATE, UPDATE, decode_row, kind_of
-from rowbus.spark.captured.types import Unfit, converted
+from rowbus.log.consumers.table import log_not_found
+from rowbus.log.event import DELETE, INSERT, TRUNCATE, UPDATE, decode_row, kind_of
+from rowbus.spark.captured import Unfit, converted, describe_source_tables, locate_table
 from rowbus.spark.json_rows.decoder import ONE_BY_ONE, judged, parsed
-from rowbus.spark.log_source.changes.layout import AFTER, BEFORE, FROM_EVENT, OPERATION
+from rowbus.spark.json_rows.layout import PERMISSIVE
+from rowbus.spark.log_source.snapshot_range import list_logs, may_read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-    from rowbus.spark.log_source.changes.layout import ChangeLayout
+    from pyspark.sql.types import StructType
+
+    from rowbus.database.postgresql.connection import Session
+    from rowbus.spark.captured import SourceTable, Whereabouts
+    from rowbus.spark.log_source.options import LogSettings
 
     Column = Any  # the stubs know arrays by their type only
     Texts = dict[str, str | None]
+
+
+FROM_EVENT: Final = {
+    "transaction_time": "ev_time",
+    "transaction": "ev_txid",
+    "ev_id": "ev_id",
+    "tick_id": "tick_id",
+}
+"""Columns that are an event's, and which; between them and the first three."""
+
+NEEDED: Final = ("ev_id", "ev_time", "ev_txid", "ev_type", "ev_data", "ev_extra2", "tick_id")
+"""The log's columns to read from the database."""
+
+OPERATION: Final = "op"
+BEFORE: Final = "before"
+AFTER: Final = "after"
+
+_TABLE: Final = "rowbus.changes"
+
+
+class ChangeLayout(NamedTuple):
+    """The columns to give to Spark; travels to the tasks."""
+
+    struct: StructType
+    table: str
+    types: tuple[str, ...]
+    """The names of the database's types, in the order of the columns of `before` and `after`."""
+
+    bare: tuple[bool, ...]
+    """Which of them triggers write as numbers and booleans of JSON."""
+
+    mode: str
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The log's columns to read from the database."""
+        return NEEDED
+
+    @property
+    def corrupt(self) -> str | None:
+        """The column for rows that cannot be decoded, if there is one."""
+        name: str = self.struct.names[-1]
+        return None if name in FROM_EVENT else name
+
+
+def change_columns(table: SourceTable, mode: str, corrupt: str) -> StructType:
+    """Return the columns of a table's changes, all nullable, with one for what cannot be decoded by mode=PERMISSIVE."""
+    from pyspark.sql import types as spark  # noqa: PLC0415 - only where Spark is
+
+    row = _row(table)
+    known = {"table": table.name, "types": table.types, "bare": table.bare}
+    fields = [
+        spark.StructField(OPERATION, spark.StringType(), metadata={_TABLE: json.dumps(known)}),
+        spark.StructField(BEFORE, row),
+        spark.StructField(AFTER, row),
+        spark.StructField("transaction_time", spark.TimestampType()),
+        *(spark.StructField(name, spark.LongType()) for name in list(FROM_EVENT)[1:]),
+    ]
+    if mode == PERMISSIVE:
+        _check_free(corrupt, [field.name for field in fields])
+        fields.append(spark.StructField(corrupt, spark.StringType()))
+    return spark.StructType(fields)
+
+
+def change_layout(struct: StructType, table: str, mode: str) -> ChangeLayout:
+    """Return what a task needs, by the columns that the source has given; raises ConfigurationError for others."""
+    known: dict[str, Any] = json.loads((struct[0].metadata or {}).get(_TABLE, "{}")) if len(struct) else {}
+    if known.get("table") != table:
+        raise ConfigurationError(
+            f"Option 'changes' takes the columns of {table} from the catalogue: leave the schema out.",
+            option="changes",
+        )
+    return ChangeLayout(struct, table, tuple(known["types"]), tuple(known["bare"]), mode)
+
+
+def _row(table: SourceTable) -> StructType:
+    from pyspark.sql import types as spark  # noqa: PLC0415 - only where Spark is
+    from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415 - as above
+
+    columns: Any = table.schema(())
+    return spark.StructType(
+        [
+            spark.StructField(column.name, from_arrow_type(column.type, prefer_timestamp_ntz=True))
+            for column in columns
+        ]
+    )
+
+
+def _check_free(corrupt: str, names: Collection[str]) -> None:
+    if corrupt in names:
+        raise ConfigurationError(
+            f"Option 'columnNameOfCorruptRecord' says {corrupt!r}, which is a column of the changes.",
+            option="columnNameOfCorruptRecord",
+        )
+
+
+_OVERRIDING: Final = ("ev_type=", "ev_data=", "ev_extra1=", "ev_extra2=")
+_MAGIC: Final = "_pgq_ev_"  # columns of these names are an event's fields
+
+
+def find_captured(table: str, settings: LogSettings) -> SourceTable:
+    """Return a table captured into the log. Raises ConfigurationError, LogNotFoundError, StorageError."""
+    [log] = settings.logs
+    with Database(resolve_dsn(settings.dsn), application_name="rowbus spark schema").session() as session:
+        _check_log(session, log, reads_here=settings.options["readDsn"] is None)
+        captured = session.run(describe_source_tables(log))
+        found = [each for each in captured if each.name == table]
+        if not found:
+            raise _not_captured(session, table, log, captured)
+    _check(found, table, log)
+    return found[0]
+
+
+def _check_log(session: Session, log: str, *, reads_here: bool) -> None:
+    states = session.run(list_logs([log]))
+    if not states:
+        raise log_not_found(log)
+    allowed, role = session.run(may_read(states[0].current_table))
+    if reads_here and not allowed:
+        raise ConfigurationError(
+            f'Role "{role}" may not read log "{log}"; `rowbus schema grants --log --receive` prints what it needs.'
+        )
+
+
+def _not_captured(
+    session: Session, table: str, log: str, captured: Sequence[SourceTable]
+) -> ConfigurationError:
+    found = session.run(locate_table(table))
+    there = ", ".join(sorted({each.name for each in captured})) or "no table"
+    return ConfigurationError(
+        f"Option 'changes': {_reason(found, table, log)}; captured into it is {there}.", option="changes"
+    )
+
+
+def _reason(found: Whereabouts, table: str, log: str) -> str:
+    how = f"`rowbus log capture {table} --log {log} --arg backup`"
+    if log in found.logs:
+        return (
+            f'{table} is captured into log "{log}" as a partitioned table, whose changes name its partitions'
+        )
+    if found.logs:
+        others = " and ".join(f'"{other}"' for other in found.logs)
+        return f'{table} is captured into {others}, not into log "{log}": read that, or capture it by {how}'
+    if found.is_there:
+        return f'{table} is not captured into log "{log}"; capture it by {how}'
+    return f'there is no table {table} to capture into log "{log}"'
+
+
+def _check(found: Sequence[SourceTable], table: str, log: str) -> None:
+    if len(found) > 1:
+        raise ConfigurationError(
+            f"Option 'changes': {table} is captured into log \"{log}\" by {len(found)} triggers, so each change is "
+            "there more than once; drop all but one of them.",
+            option="changes",
+        )
+    how = _unreadable(found[0])
+    if how is not None:
+        raise ConfigurationError(
+            f"Option 'changes': {table} is captured {how}, so its events do not show its rows; capture it with "
+            "--format json and another --trigger into another log.",
+            option="changes",
+        )
+
+
+def _unreadable(table: SourceTable) -> str | None:
+    """Say what keeps events from showing the table's rows; None if nothing does."""
+    magic = (f"with the column {each}" for each in table.columns if each.startswith(_MAGIC))
+    return table.obstacle(_OVERRIDING) or next(magic, None)
+
 
 _compute: Any = pc  # its functions are made at run time
 

@@ -19,15 +19,15 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse
 
-from rowbus.web.access.visitors import Person, Role, is_allowed
+from rowbus.web.visitors import Person, Role, is_allowed
 
 if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from rowbus.web.access.tokens import Seals, Tickets
     from rowbus.web.settings import WebSettings
     from rowbus.web.site import Site
+    from rowbus.web.visitors import Seals, Tickets
 
 LASTS: Final = 24 * 60 * 60  # seconds; then a browser needs another ticket, whatever secret seals its cookie
 

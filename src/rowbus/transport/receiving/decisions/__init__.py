@@ -1,1 +1,0 @@
-"""Decisions of a receiver: pure functions and values, with the clock passed in."""
