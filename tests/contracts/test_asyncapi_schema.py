@@ -68,8 +68,6 @@ def test_documents_of_messages_of_all_shapes_are_valid(schema: Draft7Validator, 
     except ConfigurationError:
         return
     payload = schemas.of_message("Shop.Message", type(message), serializer.names_of(type(message)))
-    contract = Contract(
-        "Test", (), (Message("Shop.Message", Kind.MESSAGE, (), payload),), (), schemas.found
-    )
+    contract = Contract("Test", (), (Message("Shop.Message", Kind.MESSAGE, (), payload),), (), schemas.found)
 
     assert faults(schema, json.loads(json.dumps(contracts.to_asyncapi(contract)))) == []
