@@ -22,7 +22,7 @@ from rowbus.errors import (
     RowbusError,
     StorageError,
 )
-from rowbus.errors.exception_facts import is_a
+from rowbus.errors.strangers import is_a
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 from rowbus.messages.message import MessageRow
 from rowbus.running.critical import ReportedBreaker
@@ -34,7 +34,7 @@ from rowbus.running.waiting import finish, pause
 from rowbus.transport.long_work.table import Work, long_work_table
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.queues.table import queue_table
-from rowbus.transport.receiving.decisions.interruptions import UNEXPLAINED
+from rowbus.transport.receiving.decisions import UNEXPLAINED
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery, make_calls
 from rowbus.work.attempt import given_up, unfinished
 from rowbus.work.book import Entry
