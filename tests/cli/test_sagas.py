@@ -12,9 +12,9 @@ import pytest
 
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
-from rowbus.sagas.context import Timeout, write_timeouts
 from rowbus.sagas.history.postgresql import HistoryTable
 from rowbus.sagas.postgresql import SagaTable
+from rowbus.sagas.timeouts import Timeout, write_timeouts
 from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.fixtures.command_line import Ask, CommandLine

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import rowbus
-from rowbus.endpoint.sending import MOST, MOST_BYTES, fitting
+from rowbus.endpoint.gathering import MOST, MOST_BYTES, fitting
 from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import Send

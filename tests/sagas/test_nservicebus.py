@@ -12,7 +12,8 @@ import pytest
 
 import rowbus
 from rowbus.sagas.nservicebus.table import Correlation, SagaTable, shared_table
-from rowbus.sagas.table import Beginning, DatabaseStore
+from rowbus.sagas.store import DatabaseStore
+from rowbus.sagas.table import Beginning
 from rowbus.transport.queues.installer import create_table
 from tests.conformance.endpoints import ERROR
 from tests.conformance.transport import eventually

@@ -10,9 +10,9 @@ import pytest
 
 import rowbus
 from rowbus.messages.address import QueueAddress
-from rowbus.sagas.context import Timeout, read_timeouts, write_timeouts
 from rowbus.sagas.resending import Places, resend
 from rowbus.sagas.table import SagaRow, saga_table
+from rowbus.sagas.timeouts import Timeout, read_timeouts, write_timeouts
 from rowbus.transport.delayed.table import delayed_table
 from tests.conformance.endpoints import ERROR, NO_RETRIES
 from tests.conformance.transport import eventually

@@ -39,7 +39,8 @@ from rowbus.transport.delayed.policy import route
 from rowbus.transport.delayed.standalone_mover import DelayedMover
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking, sort_out
-from rowbus.transport.queues.catalog.table import catalog_of, not_looked_at
+from rowbus.transport.queues.catalog.ownership import not_looked_at
+from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import duration
 
 if TYPE_CHECKING:

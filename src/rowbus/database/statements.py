@@ -29,9 +29,7 @@ from rowbus.messages.address import refuse_nul
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterable
-    from contextlib import AbstractAsyncContextManager
-
-    from rowbus.database.sessions import Session
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
 
 T = TypeVar("T")
@@ -316,10 +314,37 @@ def run_now(work: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError(f"{work!r} waits, and nothing would end the wait.")
 
 
+class Blocking(Protocol):
+    """A session whose verbs block, as far as sending needs them: a `Session`."""
+
+    @property
+    def connection(self) -> Any:  # noqa: ANN401 - each driver's own
+        """The driver's connection."""
+        raise NotImplementedError
+
+    def run(
+        self, statement: Statement[T], *, then: Callable[[T], Sequence[Statement[object]]] | None = None
+    ) -> T:
+        """Run one statement and decode its answer, and `then` what follows from it: see `Session.run`."""
+        raise NotImplementedError
+
+    def run_all(self, statements: Sequence[Statement[object]]) -> None:
+        """Run several statements, answers unread."""
+        raise NotImplementedError
+
+    def copy(self, query: Query, rows: Iterable[Row]) -> None:
+        """Stream rows into a table's `copy`; all or nothing."""
+        raise NotImplementedError
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make what runs inside one transaction; within the caller's transaction, a savepoint."""
+        raise NotImplementedError
+
+
 class BlockingSession(UserSession):
     """A synchronous session where an asynchronous one is asked for: its methods block."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Blocking) -> None:
         """Stand for a session. No I/O."""
         self._session = session
 
@@ -374,7 +399,7 @@ async def answer_steps(ask: Callable[[Statement[Any]], Awaitable[Any]], steps: S
         answer = await ask(statement)
 
 
-def run_steps_now(session: Session, steps: Steps[T]) -> T:
+def run_steps_now(session: Blocking, steps: Steps[T]) -> T:
     """Do what `run_steps` does, on a synchronous session."""
     return run_now(answer_steps(BlockingSession(session).run, steps))
 

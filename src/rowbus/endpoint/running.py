@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowbus.endpoint.decisions import FailureStreak
 from rowbus.endpoint.delayed_delivery import delay_service
+from rowbus.endpoint.gathering import Gathering
 from rowbus.endpoint.installation import install
 from rowbus.endpoint.lanes import OrderedLanes, SharedTurns, check_lanes
 from rowbus.endpoint.limits import make_gate, make_places
@@ -21,7 +22,6 @@ from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.publication import ContractPublisher
 from rowbus.endpoint.recovery import Recovery, observer_of_critical
 from rowbus.endpoint.sender import Sender
-from rowbus.endpoint.sending import Gathering
 from rowbus.endpoint.steps.audit import Audit, SagaAudit
 from rowbus.endpoint.steps.chain import with_mutators, with_own_steps, with_steps
 from rowbus.endpoint.steps.control_messages import SessionKeeper

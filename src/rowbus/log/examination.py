@@ -36,7 +36,7 @@ from rowbus.transport.queues.catalog.looking import (
     looking,
     sort_out,
 )
-from rowbus.transport.queues.catalog.table import LOCKED
+from rowbus.transport.queues.catalog.ownership import LOCKED
 from rowbus.transport.queues.diagnosis import (
     diagnose_ended_loops,
     diagnose_fault,

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from rowbus.endpoint.context import Context
     from rowbus.sagas.definition import Definition, Rule, Rules
     from rowbus.sagas.saga import Saga
-    from rowbus.sagas.table import SagaRow, SagaStore
+    from rowbus.sagas.store import SagaStore
+    from rowbus.sagas.table import SagaRow
     from rowbus.transport.receiving.delivery import Delivery
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp
-from rowbus.sagas.context import read_timeouts
+from rowbus.sagas.timeouts import read_timeouts
 from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.table import queue_table
@@ -21,8 +21,8 @@ from rowbus.transport.queues.table import queue_table
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
-    from rowbus.sagas.context import Timeout
     from rowbus.sagas.table import SagaRow, SagaTable
+    from rowbus.sagas.timeouts import Timeout
     from rowbus.transport.delayed.table import DelayedTable
 
 

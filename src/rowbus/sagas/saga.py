@@ -42,7 +42,8 @@ from rowbus.sagas.history.table import Keeping, history_address, history_table
 from rowbus.sagas.invocation import Invocation
 from rowbus.sagas.nservicebus.table import SagaTable as SharedTable
 from rowbus.sagas.nservicebus.table import shared_table, table_address
-from rowbus.sagas.table import DatabaseStore, saga_address, saga_table
+from rowbus.sagas.store import DatabaseStore
+from rowbus.sagas.table import saga_address, saga_table
 from rowbus.transport.queues.records.table import OwnTable
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ if TYPE_CHECKING:
     from rowbus.sagas.invocation import Method
     from rowbus.sagas.key import Key
     from rowbus.sagas.state import Upgrade
-    from rowbus.sagas.table import KeptSaga, SagaRow, SagaStore, SagaTable
+    from rowbus.sagas.store import SagaStore
+    from rowbus.sagas.table import KeptSaga, SagaRow, SagaTable
 
 
 S = TypeVar("S")

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rowbus.endpoint.context import Context
-    from rowbus.sagas.context import Timeout
     from rowbus.sagas.history.table import Transition
     from rowbus.sagas.saga import Saga
+    from rowbus.sagas.timeouts import Timeout
     from rowbus.testing.outcome import Outcome, SentMessage
 
 

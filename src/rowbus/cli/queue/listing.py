@@ -13,7 +13,7 @@ from rowbus.errors import QueueNotFoundError
 from rowbus.messages.message import read_body, read_headers, time_sent
 from rowbus.transport.lanes import rule
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_queues, look
-from rowbus.transport.queues.catalog.table import not_looked_at
+from rowbus.transport.queues.catalog.ownership import not_looked_at
 from rowbus.transport.queues.diagnosis import SEQUENCE_WARNING, duration, named_with_lanes
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rowbus.database.statements import answer_steps
 from rowbus.errors import ConfigurationError, DestinationRefusedError, QueueNotFoundError
 from rowbus.settings import AllowedDestinations
-from rowbus.transport.queues.catalog.table import advice
+from rowbus.transport.queues.catalog.ownership import advice
 from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement, Steps
     from rowbus.messages.address import QueueAddress
     from rowbus.settings import Allowed
-    from rowbus.transport.queues.catalog.table import Ownership
+    from rowbus.transport.queues.catalog.ownership import Ownership
     from rowbus.transport.queues.table import QueueTable
 
     Ask = Callable[[Statement[Any]], Awaitable[Any]]

@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
-from rowbus.transport.queues.catalog.table import advice, not_looked_at
+from rowbus.transport.queues.catalog.ownership import advice, not_looked_at
 from rowbus.transport.queues.shape import differences
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rowbus.database.ownership import Foreign, refusal
 from rowbus.database.statements import Statement, load, no_rows, raw_source, scalar
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.queues.catalog.table import LIFTED, Ownership
+from rowbus.transport.queues.catalog.ownership import LIFTED, Ownership
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Row, Rows
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
-    from rowbus.transport.queues.catalog.table import Ownership
+    from rowbus.transport.queues.catalog.ownership import Ownership
     from rowbus.transport.queues.table import MovedMessage
 
 _FOLDER = "transport/queues/sql/postgresql"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Query, Row, Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow, OutgoingMessage, PeekedMessage
-    from rowbus.transport.queues.catalog.table import Ownership
+    from rowbus.transport.queues.catalog.ownership import Ownership
 
 
 class OversizedMessage(NamedTuple):

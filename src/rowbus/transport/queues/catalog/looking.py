@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from rowbus.errors import PermissionDeniedError, QueueNotFoundError, RowbusError, StorageError
-from rowbus.transport.queues.catalog.table import LOCKED, advice, guard_of, not_looked_at
+from rowbus.transport.queues.catalog.ownership import LOCKED, advice, not_looked_at
+from rowbus.transport.queues.catalog.table import guard_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.queues.catalog.table import Catalog, Guard, Ownership
+    from rowbus.transport.queues.catalog.ownership import Ownership
+    from rowbus.transport.queues.catalog.table import Catalog, Guard
     from rowbus.transport.queues.diagnosis import Storage
     from rowbus.transport.queues.shape import QueueShape
     from rowbus.transport.queues.table import MessageTable, RecordTable

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Query, Row, Rows, Steps
     from rowbus.messages.address import Addresses
-    from rowbus.transport.queues.catalog.table import Catalog, Ownership
+    from rowbus.transport.queues.catalog.ownership import Ownership
+    from rowbus.transport.queues.catalog.table import Catalog
 
 _FOLDER = "transport/queues/catalog/sql/postgresql"
 
