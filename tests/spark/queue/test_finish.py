@@ -6,7 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from rowbus.spark.queue_source.claims import finish
+from rowbus.spark.queue_source.finish import finish
 from tests.fixtures.forked import ROWBUS
 from tests.spark.queue.queues import ALL, Offset, Queue
 

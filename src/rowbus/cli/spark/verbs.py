@@ -128,7 +128,7 @@ def release(
     themselves. Use it after runs of your own queries, also where Spark is gone. Exit code 1: no batch is committed.
     """
     from rowbus.spark.pipelines.release import release_committed
-    from rowbus.spark.queue_source.claims import finish
+    from rowbus.spark.queue_source.finish import finish
 
     dsn = open_log_database(database).conninfo
     released = release_committed(checkpoint, consumer=consumer, dsn=dsn)

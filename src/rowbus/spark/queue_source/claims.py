@@ -2,17 +2,12 @@
 
 `ack` also finishes a run that Spark has left: the offsets of its checkpoint name the queue, the consumer and the claim.
 
-A stopped query's last batch is acknowledged, so that its messages do not return to the queue: Spark plans the next
-batch right after it has committed one, and then the claim ends. Only a query that is stopped between two triggers
-leaves its last claim held; the query's next start would end it, too.
-
 The session of a receiving query has its connection, the consumer's lock, and the thread that extends its leases. It
 lives in the process that Spark keeps beside the driver while the query runs, and dies with it: the server then frees
 the lock, and the leases end.
 
-Invariants: each function commits one transaction or changes nothing, and repeating it changes nothing. Only what the
-checkpoint says is committed is acknowledged. While the thread runs and the database can be reached, no lease of the
-consumer ends.
+Invariants: each function commits one transaction or changes nothing, and repeating it changes nothing. While the thread
+runs and the database can be reached, no lease of the consumer ends.
 """
 
 from __future__ import annotations
@@ -24,7 +19,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import (
     ConfigurationError,
@@ -35,14 +29,12 @@ from rowbus.errors import (
     TransactionConflictError,
 )
 from rowbus.messages.address import QueueAddress
-from rowbus.spark.checkpoint import read_committed
 from rowbus.spark.queue_source.claim_table import ClaimTable, find_expired, put_back
 from rowbus.spark.schema import ensure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
-    from pathlib import Path
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.spark.queue_source.claim_table import Terms
@@ -156,20 +148,6 @@ def _return_one(session: Session, own: ClaimTable | None, failed: list[int]) -> 
         claim.address,
     )
     return messages
-
-
-def finish(checkpoint: str | Path, *, dsn: str | None = None) -> dict[str, int]:
-    """Acknowledge the newest committed batch of a checkpoint; return the claims it ends with, by queue.
-
-    Safe at any time, also while the query runs, and when repeated. Raises ConfigurationError for a folder that is
-    no checkpoint on this machine, and LeaseLostError, once, when the messages had returned to the queue.
-    """
-    committed = read_committed(checkpoint)
-    offsets = [offset for offset in committed.offsets if "claim" in offset] if committed else []
-    with Database(resolve_dsn(dsn), application_name="rowbus spark finish").session() as session:
-        for offset in offsets:
-            ack(session, offset["consumer"], offset["queue"], offset["claim"])
-    return {offset["queue"]: offset["claim"] for offset in offsets}
 
 
 T = TypeVar("T")
