@@ -36,7 +36,7 @@ from rowbus.platform.checks import CheckService
 from rowbus.platform.heartbeats import Heartbeats
 from rowbus.platform.outbox import Metrics
 from rowbus.running import backoff, service
-from rowbus.running.critical import Alarm, ReportedBreaker
+from rowbus.running.critical import Alarm, ReportedBreaker, log_critical
 from rowbus.settings import ConsumerSettings
 from rowbus.transport.claims.claim_table import ClaimKeeper
 from rowbus.transport.claims.table import claimed_values
@@ -349,10 +349,23 @@ async def test_a_long_outage_of_a_service_is_a_critical_error_once_and_then_it_g
         await place.database.vanish()
         await eventually(lambda outage=outage: reported() == outage)
         await never(lambda outage=outage: reported() != outage, 0.1)  # type: ignore[misc]  # an argument's default
+        assert sum(each.getMessage().startswith(f"{failure}") for each in caplog.records) == 1
         caplog.clear()
         place.database.is_away = False
         await eventually(lambda: "works again" in caplog.text)
     await running.stop()
+
+
+def test_a_server_that_stays_away_is_told_of_in_one_line_and_another_error_with_its_calls(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = log_critical(logging.getLogger("rowbus.endpoint"))
+    log("Failed to peek Sales", ConnectionLostError("the server is away", sqlstate="08006", transient=True))
+    log("Failed to peek Sales", ValueError("a fault of ours"))
+    away, other = caplog.records
+    assert away.getMessage() == "Failed to peek Sales, and goes on failing: the server is away"
+    assert away.exc_info is None
+    assert other.exc_info is not None
 
 
 @pytest.mark.parametrize("make", [answers, partial(recurring, every=timedelta(days=1))])

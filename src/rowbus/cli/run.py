@@ -32,6 +32,7 @@ from rowbus.database.backends import open_database
 from rowbus.database.location import DATABASE_VARIABLE, resolve_dsn
 from rowbus.endpoint import Endpoint
 from rowbus.errors import RowbusError, StoreUnavailableError
+from rowbus.running.critical import Outage
 from rowbus.running.signals import run_until_signalled
 from rowbus.running.telemetry.service import FOLDER_VARIABLE, PERIOD, PROCESS, SOCKET, ToldWorkers
 from rowbus.running.workers import Workers, follow_supervisor
@@ -245,13 +246,15 @@ def _workers(endpoint: Endpoint, command: list[str], dsn: str, count: int, asked
 
 async def _install(endpoint: Endpoint) -> None:
     """Create what is missing; wait for a delayed message store that is away, which workers could not set up."""
+    outage = Outage("Creating what is missing", logger)
     while True:
         try:
             await endpoint.install()
         except StoreUnavailableError as error:
-            logger.warning("%s; trying again until it is there", error)
+            outage.failed(error)
             await asyncio.sleep(STORE_PAUSE)
         else:
+            outage.succeeded()
             return
 
 
