@@ -49,6 +49,7 @@ from rowbus.transport.delayed_store.poller import DelayedStorePoller
 from rowbus.transport.history.teller import HistoryTeller
 from rowbus.transport.limits.table import LimitKeeper, limit_table
 from rowbus.transport.long_work.table import long_work_table
+from rowbus.transport.pauses.scale import WorkerScaling
 from rowbus.transport.pauses.table import pauses_address
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_queue, create_table
@@ -75,6 +76,7 @@ ANSWERS = QueueAddress("public", "Sales.answers-0123456789ab")
 CLAIMED = QueueAddress("public", "ClaimedValues")
 RUNNING = QueueAddress("public", "Sales.Running")
 SCHEDULES = QueueAddress("public", "Sales.Recurring")
+PAUSES = QueueAddress("public", "Rowbus.Pauses")
 LIMITS = QueueAddress("public", "Sales.Limits")
 UNIQUE = QueueAddress("public", "Sales.Unique")
 IDENTITY = Identity("Sales", "machine", "0" * 32)
@@ -241,6 +243,11 @@ async def handler_watch(place: Place) -> service.Service:
     )
 
 
+async def worker_scaling(place: Place) -> service.Service:
+    workers: Any = SimpleNamespace(count=2, scale=lambda _: None)
+    return WorkerScaling(place.database, PAUSES, "Sales", workers, place.alarm)
+
+
 async def ordered_lanes(place: Place) -> service.Service:
     return OrderedLanes(place.database, SALES, [], poison, place.alarm)
 
@@ -285,6 +292,7 @@ SERVICES: dict[str, tuple[Make, str]] = {
     "LimitKeeper": (limits, 'Could not forget idle keys of "public"."Sales.Limits"'),
     "UniqueKeeper": (unique, 'Could not forget free values of "public"."Sales.Unique"'),
     "HandlerWatch": (handler_watch, "Could not look for cancelled messages of Sales"),
+    "WorkerScaling": (worker_scaling, "Could not ask how many workers Sales is to have"),
     "LongWork": (long_work, 'Could not look after running work of "public"."Sales.Running"'),
     "AnswerReceiver": (answers, f"Failed to receive answers from {ANSWERS}"),
     "Sweeper": (sweeper, "Could not remove the queues of askers that are gone"),
