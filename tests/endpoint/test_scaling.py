@@ -82,8 +82,9 @@ async def test_what_is_in_hand_at_a_time_follows_an_operator_also_after_a_restar
         await session.run(table.resume(SALES))
         (receiver,) = first.sales._started()._receivers
         await eventually(lambda: receiver.concurrency == 2)  # what is in hand beyond that finishes
-        first.release(1)
+        first.release(3)
         await eventually(lambda: first.in_hand == 2)
+        await never(lambda: first.in_hand > 2, 0.1)
         first.release(100)
     await scale(session, table, 4)
     await send(endpoints, 20)
