@@ -632,6 +632,39 @@ def test_what_is_paused_begins_nothing_also_after_a_restart_until_it_is_resumed(
     assert rowbus("resume", "endpoint", "Sales").returncode == 1
 
 
+def test_the_number_of_workers_follows_an_operator_while_they_run_and_after_a_restart(
+    shop: CommandLine, ask: Ask
+) -> None:
+    def scale(*options: str) -> None:
+        assert shop("endpoint", "scale", "Sales", *options).returncode == 0
+
+    serving = shop.start("run", "shop:endpoint", "--workers", "2")
+    serving.wait_for("Worker 2 is process")
+    assert shop("endpoint", "scale", "Sales").returncode == 1
+    assert shop("endpoint", "scale", "Sales", "--workers", "3").returncode == 2  # it says not why
+    scale("--workers", "3", "--why", "a rush")
+    third = int(serving.wait_for(r"Worker 3 is process (\d+)")[0][1])
+    scale("--workers", "1", "--concurrency", "5", "--why", "a calm", "--for", "1h")
+    await_that(lambda: has_ended(third), "the third worker")
+    again = shop.start("run", "shop:endpoint", "--workers", "2")
+    again.wait_for("Endpoint Sales: workers 1, by an operator")
+    listed = shop("endpoint", "scale", "Sales").stdout
+    scale("--reset")
+    serving.wait_for("Worker 2 is process", times=2)
+
+    for process in (serving, again):
+        process.tell(signal.SIGTERM)
+        assert process.wait() == 0
+    assert ["a calm" in line for line in listed.splitlines()] == [False, True, True]
+    assert ask("""select action, subject from "Rowbus.Operations" order by began""") == [
+        ("scale", "workers of Sales: 3, a rush"),
+        ("scale", "concurrency of Sales: 5, a calm"),
+        ("scale", "workers of Sales: 1, a calm"),
+        ("end a scale", "concurrency of Sales"),
+        ("end a scale", "workers of Sales"),
+    ]
+
+
 # --------------------------------------------------------------------------------------------------------- reloading
 
 

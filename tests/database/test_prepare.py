@@ -155,6 +155,7 @@ VALUES = {
     "kind": "recurring",
     "kinds": "{recurring}",
     "why": "a deploy",
+    "amount": "3",
     "until": "2026-01-01 00:00:00+00",
     "schedule": "0 7 * * *",
     "quoted_id": '"00000000-0000-4000-8000-000000000000"',

@@ -36,7 +36,7 @@ from rowbus.platform.checks import CheckService
 from rowbus.platform.heartbeats import Heartbeats
 from rowbus.platform.outbox import Metrics
 from rowbus.running import backoff, service
-from rowbus.running.critical import Alarm, ReportedBreaker
+from rowbus.running.critical import Alarm, ReportedBreaker, log_critical
 from rowbus.settings import ConsumerSettings
 from rowbus.transport.claims.claim_table import ClaimKeeper
 from rowbus.transport.claims.table import claimed_values
@@ -49,6 +49,7 @@ from rowbus.transport.delayed_store.poller import DelayedStorePoller
 from rowbus.transport.history.teller import HistoryTeller
 from rowbus.transport.limits.table import LimitKeeper, limit_table
 from rowbus.transport.long_work.table import long_work_table
+from rowbus.transport.pauses.scale import WorkerScaling
 from rowbus.transport.pauses.table import pauses_address
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_queue, create_table
@@ -75,6 +76,7 @@ ANSWERS = QueueAddress("public", "Sales.answers-0123456789ab")
 CLAIMED = QueueAddress("public", "ClaimedValues")
 RUNNING = QueueAddress("public", "Sales.Running")
 SCHEDULES = QueueAddress("public", "Sales.Recurring")
+PAUSES = QueueAddress("public", "Rowbus.Pauses")
 LIMITS = QueueAddress("public", "Sales.Limits")
 UNIQUE = QueueAddress("public", "Sales.Unique")
 IDENTITY = Identity("Sales", "machine", "0" * 32)
@@ -241,6 +243,11 @@ async def handler_watch(place: Place) -> service.Service:
     )
 
 
+async def worker_scaling(place: Place) -> service.Service:
+    workers: Any = SimpleNamespace(count=2, scale=lambda _: None)
+    return WorkerScaling(place.database, PAUSES, "Sales", workers, place.alarm)
+
+
 async def ordered_lanes(place: Place) -> service.Service:
     return OrderedLanes(place.database, SALES, [], poison, place.alarm)
 
@@ -285,6 +292,7 @@ SERVICES: dict[str, tuple[Make, str]] = {
     "LimitKeeper": (limits, 'Could not forget idle keys of "public"."Sales.Limits"'),
     "UniqueKeeper": (unique, 'Could not forget free values of "public"."Sales.Unique"'),
     "HandlerWatch": (handler_watch, "Could not look for cancelled messages of Sales"),
+    "WorkerScaling": (worker_scaling, "Could not ask how many workers Sales is to have"),
     "LongWork": (long_work, 'Could not look after running work of "public"."Sales.Running"'),
     "AnswerReceiver": (answers, f"Failed to receive answers from {ANSWERS}"),
     "Sweeper": (sweeper, "Could not remove the queues of askers that are gone"),
@@ -349,10 +357,23 @@ async def test_a_long_outage_of_a_service_is_a_critical_error_once_and_then_it_g
         await place.database.vanish()
         await eventually(lambda outage=outage: reported() == outage)
         await never(lambda outage=outage: reported() != outage, 0.1)  # type: ignore[misc]  # an argument's default
+        assert sum(each.getMessage().startswith(f"{failure}") for each in caplog.records) == 1
         caplog.clear()
         place.database.is_away = False
         await eventually(lambda: "works again" in caplog.text)
     await running.stop()
+
+
+def test_a_server_that_stays_away_is_told_of_in_one_line_and_another_error_with_its_calls(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = log_critical(logging.getLogger("rowbus.endpoint"))
+    log("Failed to peek Sales", ConnectionLostError("the server is away", sqlstate="08006", transient=True))
+    log("Failed to peek Sales", ValueError("a fault of ours"))
+    away, other = caplog.records
+    assert away.getMessage() == "Failed to peek Sales, and goes on failing: the server is away"
+    assert away.exc_info is None
+    assert other.exc_info is not None
 
 
 @pytest.mark.parametrize("make", [answers, partial(recurring, every=timedelta(days=1))])

@@ -356,6 +356,34 @@ async def test_a_role_that_may_not_see_sessions_is_told(database: str, rowbus: C
     assert "grant pg_read_all_stats to ROLE" in shown
 
 
+async def test_an_endpoint_is_scaled_from_the_page_until_that_is_ended(database: str, ask: Ask) -> None:
+    form = {"kind": "workers", "name": "Sales", "amount": "4", "why": "<b>a rush</b>", "minutes": ""}
+    async with browser(database, WebSettings(period=0.05)) as client:
+        await confirm(client, "/pauses/scale", form)
+        said = ask('select kind, name, amount, until from "Rowbus.Pauses"')
+        listed = (await client.get("/pauses")).text
+        for wrong in (
+            {"amount": "0"},
+            {"amount": "1001"},
+            {"amount": "٣"},
+            {"kind": "endpoint"},
+            {"why": ""},
+        ):
+            refused = await client.post("/pauses/scale", data={"csrf": token_of(client), **form, **wrong})
+            assert "That did not work" in refused.text
+        await confirm(client, "/pauses/unscale", {"kind": "workers", "name": "Sales"})
+
+    assert said == [("workers", "Sales", 4, None)]
+    assert "workers of Sales" in listed
+    assert "&lt;b&gt;a rush&lt;/b&gt;" in listed
+    assert "Nothing is paused." in listed
+    assert ask('select count(*) from "Rowbus.Pauses"') == [(0,)]
+    assert ask('select action, subject from "Rowbus.Operations" order by began') == [
+        ("scale", "workers of Sales: 4, <b>a rush</b>"),
+        ("end a scale", "workers of Sales"),
+    ]
+
+
 async def test_an_endpoint_is_paused_and_resumed_from_the_page(database: str, ask: Ask) -> None:
     form = {"kind": "endpoint", "name": "Sales", "why": "<b>a deploy</b>", "minutes": "30"}
     async with browser(database, WebSettings(period=0.05)) as client:

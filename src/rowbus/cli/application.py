@@ -48,7 +48,7 @@ COMMANDS = {
     ),
     "web": ("web:web", "Serve the operator's page, until SIGTERM or Ctrl-C."),
     "queue": ("queue.verbs:app", "Create, list, fill, look into, empty and drop queues."),
-    "endpoint": ("endpoint:app", "Change an endpoint's lanes, and drop its tables."),
+    "endpoint": ("endpoint:app", "Scale an endpoint, change its lanes, and drop its tables."),
     "errors": ("errors.verbs:app", "Look through an error queue, and put its messages back."),
     "subscriptions": ("subscriptions:app", "List, add and remove subscriptions to events."),
     "delayed": (

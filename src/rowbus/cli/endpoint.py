@@ -1,24 +1,35 @@
 """`rowbus endpoint`: what is done to an endpoint as a whole.
 
-Invariant: `drop` shows every table before it drops any, and drops all of them or none; the tables of another endpoint,
-whose name begins with this one's and a dot, are not among them.
+Invariants: what is scaled says who did it and why; `drop` shows every table before it drops any, and drops all of them
+or none; the tables of another endpoint, whose name begins with this one's and a dot, are not among them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rowbus.cli.options import Database, Schema, Verbose, addresses_in, load_endpoint, noting, open_database
-from rowbus.cli.output import complain, say
+from rowbus.cli.output import complain, say, show_table
+from rowbus.cli.queue.send import time_span
 from rowbus.cli.subscriptions import DEFAULT_TABLE, Table
 from rowbus.errors import ConfigurationError
 from rowbus.log.examination import count_receivers
 from rowbus.transport.lanes.installer import described
 from rowbus.transport.lanes.rule import MARK
+from rowbus.transport.pauses.table import (
+    MOST,
+    PauseSubject,
+    ScaleKind,
+    pauses_address,
+    pauses_table,
+    scale_now,
+    scaled,
+)
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.looking import find_queues, sort_out
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -32,7 +43,9 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.catalog.table import Catalog
 
 app = typer.Typer(
-    help="Change an endpoint's lanes, and drop its tables.", no_args_is_help=True, rich_markup_mode=None
+    help="Scale an endpoint, change its lanes, and drop its tables.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 LOCK_WAIT = 5_000  # milliseconds that a drop waits for transactions, and others behind it
 
@@ -44,7 +57,7 @@ EndpointName = Annotated[str, typer.Argument(metavar="ENDPOINT", help="An endpoi
 
 @app.callback()
 def endpoint() -> None:
-    """Change an endpoint's lanes, and drop its tables."""
+    """Scale an endpoint, change its lanes, and drop its tables."""
 
 
 @app.command()
@@ -100,6 +113,83 @@ def lanes(target: Program, *, database: Database = None, _verbose: Verbose = Fal
             moved = asyncio.run(endpoint.change_lanes())
             note(moved)
     say(f"{queue} has {described(endpoint.lanes)}; {moved} messages moved.")
+
+
+@app.command()
+def scale(
+    name: EndpointName,
+    *,
+    concurrency: Annotated[
+        int | None,
+        typer.Option("--concurrency", min=1, max=MOST, help="Messages at a time in each process."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", min=1, max=MOST, help="Processes of each `rowbus run --workers`."),
+    ] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="As the program says again.")] = False,
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="What others are told.")] = "",
+    lasts: Annotated[
+        timedelta | None,
+        typer.Option("--for", metavar="SPAN", parser=time_span, help="It ends by itself after: 30m."),
+    ] = None,
+    schema: Schema = None,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Say how much of an endpoint runs, in all processes within two seconds, until --reset or --for is over.
+
+    Also after restarts. `rowbus run` without --workers is one process, and stays one. Without options: list what is
+    said. Exit code 1: nothing is.
+    """
+    names = addresses_in(database, schema)
+    names.validate_endpoint_name(name)
+    asked = {ScaleKind.CONCURRENCY: concurrency, ScaleKind.WORKERS: workers}
+    wanted = {kind: amount for kind, amount in asked.items() if amount is not None}
+    if wanted and (reset or not why):
+        raise typer.BadParameter("say why: others will ask; --reset goes alone.", param_hint="--why")
+    if names.backend != "postgresql":
+        raise ConfigurationError("Scaling works on PostgreSQL only.")
+    until = None if lasts is None else datetime.now(UTC) + lasts
+    with open_database(database).session() as session:
+        if reset:
+            _reset(session, names, name)
+        for kind, amount in wanted.items():
+            _scale(session, names, PauseSubject(kind.value, name), amount, why, until)
+        found = [one for one in scaled(session, names) if one.name == name]
+    if found:
+        columns = ("what", "amount#", "since", "until", "who", "why")
+        rows = [(one.kind, one.amount, one.began, one.until or "", one.person, one.why) for one in found]
+        show_table(columns, rows)
+    elif not reset:
+        complain(f"nothing is said of {name}")
+        raise typer.Exit(1)
+
+
+def _scale(  # noqa: PLR0917 - what is scaled, in the order of its sentence
+    session: Session,
+    names: Addresses,
+    what: PauseSubject,
+    amount: int,
+    why: str,
+    until: datetime | None,
+) -> None:
+    address = pauses_address(names)
+    with noting(session, names, "scale", address, f"{what.kind} of {what.name}: {amount}, {why}") as note:
+        scale_now(session, address, what, amount, person=note.person, why=why, until=until)
+
+
+def _reset(session: Session, names: Addresses, name: str) -> None:
+    """End what is said of an endpoint; exit with code 1 if nothing is."""
+    found = [one for one in scaled(session, names) if one.name == name]
+    table = pauses_table(pauses_address(names))
+    for one in found:
+        with noting(session, names, "end a scale", table.address, f"{one.kind} of {name}"):
+            session.run(table.resume(PauseSubject(one.kind, name)))
+        say(f"Endpoint {name}: {one.kind} as its program says.")
+    if not found:
+        complain(f"nothing is said of {name}")
+        raise typer.Exit(1)
 
 
 def find_tables(session: Session, catalog: Catalog, queue: QueueAddress) -> list[QueueAddress]:

@@ -19,7 +19,7 @@ import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -32,13 +32,18 @@ from rowbus.database.backends import open_database
 from rowbus.database.location import DATABASE_VARIABLE, resolve_dsn
 from rowbus.endpoint import Endpoint
 from rowbus.errors import RowbusError, StoreUnavailableError
+from rowbus.running.critical import Alarm, Outage, log_lasting
 from rowbus.running.signals import run_until_signalled
 from rowbus.running.telemetry.service import FOLDER_VARIABLE, PERIOD, PROCESS, SOCKET, ToldWorkers
 from rowbus.running.workers import Workers, follow_supervisor
+from rowbus.transport.pauses.scale import WorkerScaling
+from rowbus.transport.pauses.table import pauses_address
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.interrupted_messages import count_death
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from rowbus.cli.options import Runnable
     from rowbus.database.sessions import Database as Location
     from rowbus.running.telemetry.listener import Address
@@ -224,8 +229,24 @@ def _supervise(
         asked = {} if address is None else {FOLDER_VARIABLE: folder}
         workers = _workers(endpoint, command, dsn, count, asked)
         logger.info("Serving %s with %s workers", endpoint.name, count)
-        asyncio.run(run_until_signalled(ToldWorkers(workers, address, folder), drain))
+        serving = run_until_signalled(ToldWorkers(workers, address, folder), drain)
+        asyncio.run(_scaled(endpoint, dsn, workers, serving))
     return workers.clean
+
+
+async def _scaled(endpoint: Endpoint, dsn: str, workers: Workers, serving: Coroutine[Any, Any, None]) -> None:
+    """Serve, with as many workers as an operator says."""
+    names = endpoint.addresses
+    if names.backend != "postgresql":
+        await serving
+        return
+    alarm = Alarm(log_lasting(logger))
+    scaling = WorkerScaling(open_database(dsn), pauses_address(names), endpoint.name, workers, alarm)
+    await scaling.start()
+    try:
+        await serving
+    finally:
+        await scaling.stop(0)
 
 
 def _workers(endpoint: Endpoint, command: list[str], dsn: str, count: int, asked: dict[str, str]) -> Workers:
@@ -245,13 +266,15 @@ def _workers(endpoint: Endpoint, command: list[str], dsn: str, count: int, asked
 
 async def _install(endpoint: Endpoint) -> None:
     """Create what is missing; wait for a delayed message store that is away, which workers could not set up."""
+    outage = Outage("Creating what is missing", logger)
     while True:
         try:
             await endpoint.install()
         except StoreUnavailableError as error:
-            logger.warning("%s; trying again until it is there", error)
+            outage.failed(error)
             await asyncio.sleep(STORE_PAUSE)
         else:
+            outage.succeeded()
             return
 
 

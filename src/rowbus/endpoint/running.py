@@ -38,7 +38,8 @@ from rowbus.transport.deduplication.table import InboxKeeper, inbox_table
 from rowbus.transport.history.table import history_table
 from rowbus.transport.history.teller import HandlingTimes, HistoryTeller
 from rowbus.transport.limits.table import LimitKeeper
-from rowbus.transport.pauses.table import Hold, PauseSubject, pauses_address
+from rowbus.transport.pauses.scale import Scale
+from rowbus.transport.pauses.table import Hold, PauseSubject, ScaleKind, pauses_address
 from rowbus.transport.published_contracts.table import publishes
 from rowbus.transport.pubsub.subscribers import Subscribers
 from rowbus.transport.pubsub.table import subscription_routing
@@ -91,17 +92,7 @@ class RunningEndpoint:
             catalog=catalog_of(parts.addresses),
         )
         self.gathering = Gathering(self.dispatcher.dispatch)
-        self.subscribers = Subscribers(
-            self._pool,
-            subscription_routing(parts.subscriptions),
-            remember=parts.settings.subscription_cache.total_seconds(),
-            destinations=Destinations(
-                ANY_QUEUE,
-                parts.address,
-                named_by=f"A subscription in {parts.subscriptions}",
-                doubtful=self.dispatcher.doubtful,
-            ),
-        )
+        self.subscribers = self._make_subscribers(parts)
         self.sender = make_sender(parts, self._identity, self.subscribers.of)
         self._inbox = None if parts.inbox is None else inbox_table(parts.inbox)
         self._plug_ins = PlugIns(
@@ -118,6 +109,8 @@ class RunningEndpoint:
         self._observation = Observation(parts.name)
         self._watch = LoopWatch(["/rowbus/endpoint/pipeline.py", "/rowbus/endpoint/dependencies.py"], logger)
         self._throttle = self._make_throttle(parts.settings)
+        change, wanted = self._throttle.change_concurrency, parts.settings.effective_concurrency
+        self._concurrency = Scale(ScaleKind.CONCURRENCY, parts.name, wanted, change)
         self._long = self._make_long(parts)
         check_lanes(parts)
         self._seclusion, self._gate = Seclusion(), make_gate(parts)
@@ -125,7 +118,21 @@ class RunningEndpoint:
         self._receivers = [self._make_receiver(address) for address in parts.queues]
         self._ordered, self._turns = self._make_lanes(parts)
         self._publisher = self._make_publisher(parts)
+        self._handler_watch = self._make_handler_watch(parts)
         self._background = self._make_background(parts)
+
+    def _make_subscribers(self, parts: Parts) -> Subscribers:
+        return Subscribers(
+            self._pool,
+            subscription_routing(parts.subscriptions),
+            remember=parts.settings.subscription_cache.total_seconds(),
+            destinations=Destinations(
+                ANY_QUEUE,
+                parts.address,
+                named_by=f"A subscription in {parts.subscriptions}",
+                doubtful=self.dispatcher.doubtful,
+            ),
+        )
 
     def _make_lanes(self, parts: Parts) -> tuple[OrderedLanes | None, SharedTurns | None]:
         lanes, addresses = parts.lanes, parts.lane_addresses
@@ -175,6 +182,9 @@ class RunningEndpoint:
         await self._delays.catch_up()
         queues = map(queue_table, self._parts.inputs)  # lanes with order, too, whose receivers come and go
         await prepare(self.database, queues, self._parts.settings)
+        await (
+            self._handler_watch.ask()
+        )  # before the first message: a restart does not undo what an operator said
         for receiver in self._receivers:
             await receiver.start()
         if self._ordered is not None:
@@ -207,8 +217,8 @@ class RunningEndpoint:
             await self._living.aclose()
 
     def change_concurrency(self, concurrency: int) -> None:
-        """Have every receiver process this many messages at a time."""
-        self._throttle.change_concurrency(concurrency)
+        """Have every receiver process this many messages at a time, unless an operator has said how many."""
+        self._concurrency.want(concurrency)
 
     def _set_concurrency(self, concurrency: int) -> None:
         for receiver in self._receivers:
@@ -298,7 +308,7 @@ class RunningEndpoint:
             self._make_recurring(parts),
             self._make_limit_keeper(parts),
             self._make_unique_keeper(parts),
-            self._make_handler_watch(parts),
+            self._handler_watch,
             self._make_teller(parts),
             self._publisher,
             *self._plug_ins.services,
@@ -358,6 +368,7 @@ class RunningEndpoint:
             pool=self._pool,
             pauses=pauses_address(parts.addresses) if parts.address.backend == "postgresql" else None,
             alarm=parts.alarm,
+            hear=self._concurrency.hear,
         )
 
     def _make_teller(self, parts: Parts) -> HistoryTeller | None:

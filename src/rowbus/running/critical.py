@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final, NamedTuple
 
+from rowbus.errors import ConnectionLostError
 from rowbus.errors.strangers import exc_info_of
 from rowbus.running.backoff import CircuitBreaker
 from rowbus.running.functions import check_function, is_unawaited
@@ -49,10 +50,16 @@ def callback_of(given: OnCriticalError | None, logger: logging.Logger) -> OnCrit
 
 
 def log_critical(logger: logging.Logger) -> OnCriticalError:
-    """Return the callback of a service that was given none: it logs the error as CRITICAL."""
+    """Return the callback of a service that was given none: it logs the error as CRITICAL.
+
+    A server that is away is told of in one line: no call of the program's led to it.
+    """
 
     def log(text: str, error: BaseException) -> None:
-        logger.critical("%s", text, exc_info=exc_info_of(error))
+        if isinstance(error, ConnectionLostError):
+            logger.critical("%s, and goes on failing: %s", text, error)
+        else:
+            logger.critical("%s", text, exc_info=exc_info_of(error))
 
     return log
 

@@ -74,7 +74,7 @@ class Workers:
         self.count = count
         self._stopping = asyncio.Event()
         self._running: dict[int, Process] = {}
-        self._keepers: list[asyncio.Task[None]] = []
+        self._keepers: dict[int, asyncio.Task[None]] = {}
         self._lifeline: tuple[int, int] | None = None
         self.clean = True
         """Whether every worker that was told to stop finished its work in hand."""
@@ -86,10 +86,23 @@ class Workers:
     async def start(self) -> None:
         """Start the workers; returns before they are at work."""
         self._lifeline = os.pipe()
-        self._keepers = [
-            asyncio.create_task(self._keep(number), name=f"rowbus worker {number}")
-            for number in range(1, self.count + 1)
-        ]
+        self.scale(self.count)
+
+    def scale(self, count: int) -> None:
+        """Have so many run from now on: more are started at once, and those beyond it drain. Nothing while it stops."""
+        if self._lifeline is None or self._stopping.is_set():
+            return
+        self.count = count
+        for number in range(1, count + 1):
+            if number not in self._keepers or self._keepers[number].done():
+                keeping = self._keep(number)
+                self._keepers[number] = asyncio.create_task(keeping, name=f"rowbus worker {number}")
+        for number, process in self._running.items():
+            if number > count and process.returncode is None:
+                process.terminate()
+
+    def _is_wanted(self, number: int) -> bool:
+        return not self._stopping.is_set() and number <= self.count
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Drain the workers. Harmless when stopped.
@@ -107,7 +120,7 @@ class Workers:
 
     async def _interrupt(self) -> None:
         """End the workers that are left, if any."""
-        if all(keeper.done() for keeper in self._keepers):
+        if all(keeper.done() for keeper in self._keepers.values()):
             return
         self.clean = False
         self._signal(signal.SIGTERM)
@@ -117,7 +130,7 @@ class Workers:
 
     async def _ended(self, timeout: float | None) -> None:  # noqa: ASYNC109 - passed on
         if self._keepers:
-            await asyncio.wait(self._keepers, timeout=timeout)
+            await asyncio.wait(self._keepers.values(), timeout=timeout)
 
     def _signal(self, number: signal.Signals) -> None:
         for process in self._running.values():
@@ -133,12 +146,12 @@ class Workers:
     # --- one worker
 
     async def _keep(self, number: int) -> None:
-        """Keep one worker running until `stop`: replace it each time it dies."""
+        """Keep one worker running as long as it is wanted: replace it each time it dies."""
         deaths = 0
-        while not self._stopping.is_set():
+        while self._is_wanted(number):
             started = time.monotonic()
             death = await self._run(number)
-            if self._stopping.is_set():
+            if not self._is_wanted(number):
                 return
             forgiven = await self._deal_with(death) or time.monotonic() - started > SETTLED
             deaths = 1 if forgiven else deaths + 1
@@ -162,7 +175,7 @@ class Workers:
         process = await self._start_process(notes)
         logger.info("Worker %s is process %s", number, process.pid)
         self._running[number] = process
-        if self._stopping.is_set():
+        if not self._is_wanted(number):
             process.terminate()
         code = await process.wait()
         del self._running[number]

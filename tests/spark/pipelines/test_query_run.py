@@ -57,8 +57,9 @@ def test_progress_counts_and_says_how_far_the_log_is_ahead() -> None:
 
 
 def test_a_query_begins_again_after_faults_that_pass_and_counts_each_batch_once(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "rowbus.spark")
     monkeypatch.setattr(policy, "FIRST_PAUSE", 0.0)
     lost = Exception(LOST)
     # One attempt more than may fail in a row, and each comes to a batch.
@@ -66,7 +67,11 @@ def test_a_query_begins_again_after_faults_that_pass_and_counts_each_batch_once(
         Query(report() | {"batchId": batch}, fails=Exception("crashed")) for batch in range(TRIES + 1)
     ]
     endless = [Query(fails=lost) for _ in range(3 * TRIES)]
-    assert keep_running(beginning(*crashing, *endless, Query(report()))).batches == len(crashing) + 1
+    again = Query(report() | {"batchId": TRIES + 1})
+    assert keep_running(beginning(*crashing, *endless, again)).batches == len(crashing) + 1
+    outages = [each.getMessage() for each in caplog.records][-2:]
+    assert outages[0].startswith("The query fails; trying again until it works: ")
+    assert outages[1] == f"The query works again after {1 + len(endless)} failures."
 
     with pytest.raises(StorageError, match="crashed"):
         keep_running(beginning(*[Query(fails=Exception("crashed")) for _ in range(TRIES + 1)]))

@@ -509,7 +509,10 @@ def test_a_queue_made_anew_gives_returned_messages_places_of_their_own(queue: Qu
     assert sorted(queue.waiting()) == [1, 2, 3, 4, 5]
 
 
-def test_a_lost_connection_is_made_anew_with_lock_and_leases(queue: Queue) -> None:
+def test_a_lost_connection_is_made_anew_with_lock_and_leases(
+    queue: Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "rowbus.spark")
     queue.send(1, 2)
     reader = queue.receiver()
     start = reader.initialOffset()
@@ -519,6 +522,8 @@ def test_a_lost_connection_is_made_anew_with_lock_and_leases(queue: Queue) -> No
     )
 
     assert batch(reader, first, reader.latestOffset(first, ReadMaxRows(1))) == [2]
+    told = [each.getMessage() for each in caplog.records if "Claiming" in each.getMessage()]
+    assert ["works again after 1 failures" in text for text in told] == [False, True]
     with pytest.raises(ConsumerBusyError):
         queue.receiver().initialOffset()
 

@@ -358,7 +358,7 @@ def test_a_commit_that_fails_for_a_moment_does_not_fail_the_query(
     with monkeypatch.context() as patch:
         patch.setattr("rowbus.spark.log_source.control.Control.run_last", fail)
         query.reader.commit(query.at)
-    assert "tries again" in caplog.text
+    assert "trying again" in caplog.text
     query.reader.commit(query.at)
     assert position(orders) == tick
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rowbus.database.location import resolve_dsn
 from rowbus.errors import StorageError
 from rowbus.log.range import LogRange
+from rowbus.running.critical import Outage
 from rowbus.spark.log_source.control import Control
 from rowbus.spark.log_source.decisions import choose_cut, choose_tick, left_of, split_budget
 from rowbus.spark.log_source.hold import LogKeeper, find_logs, find_offset, newest
@@ -186,6 +187,7 @@ class LogFollower:
         self._planner = LogPlanner(settings, dsn, self._reading)
         lock_timeout = self._options["lockTimeoutMs"] / 1000
         self._keeper = LogKeeper(self._control, settings.consumer or "", lock_timeout)
+        self._outage = Outage(f"Releasing the events of {settings.consumer}", logger)
         self._admission = Admission(self._planner, self._control, self._options)
         self._states: list[RetainedLog] = []
         self._looked = float("-inf")
@@ -333,7 +335,9 @@ class LogFollower:
         try:
             self.release(offsets)
         except StorageError as error:
-            logger.warning("Failed to release committed events; the next batch tries again: %s", error)
+            self._outage.failed(error)
+        else:
+            self._outage.succeeded()
 
     def last(self) -> Offsets:
         """Return the end of the last chosen micro-batch, for Spark 4.0 and 4.1."""

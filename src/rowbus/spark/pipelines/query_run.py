@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError, RowbusError
 from rowbus.running.backoff import jittered
+from rowbus.running.critical import Outage
 from rowbus.running.functions import check_function
 from rowbus.spark.log_source.offset import offsets_from_json
 from rowbus.spark.micro_batch import behind
@@ -102,7 +103,7 @@ def run(
 
     if follow:
         return keep_running(begin, watch=watch, stop=stop)
-    return _run(begin, _ProgressReader(), watch, stop or Stop())
+    return _run(begin, _ProgressReader(Outage("The query", logger)), watch, stop or Stop())
 
 
 def keep_running(
@@ -116,7 +117,7 @@ def keep_running(
     told of progress.
     """
     check_listeners(watch)
-    seen, failures, stop = _ProgressReader(), 0, stop or Stop()
+    seen, failures, stop = _ProgressReader(Outage("The query", logger)), 0, stop or Stop()
     while True:
         batches = seen.progress.batches
         try:
@@ -126,7 +127,7 @@ def keep_running(
             pause = pause_before(error, failures)
             if pause is None:
                 raise
-            logger.warning("The query failed, and begins again in %.0f s: %s", pause, error)
+            seen.outage.failed(error)
         if stop.event.wait(jittered(pause, random.random)):
             return seen.progress
 
@@ -166,10 +167,11 @@ def options_of(frame: DataStreamReader, options: Mapping[str, str | int | None])
 
 
 class _ProgressReader:
-    """The progress events of a query so far."""
+    """The progress events of a query so far; the first after a failure ends the outage."""
 
-    def __init__(self) -> None:
+    def __init__(self, outage: Outage) -> None:
         self.progress = Progress(0, 0)
+        self.outage = outage
         self._last = -1
 
     def take(self, query: StreamingQuery) -> bool:
@@ -179,6 +181,7 @@ class _ProgressReader:
         if not new:
             return False
         self._last = new[-1]["batchId"]
+        self.outage.succeeded()
         ahead = behind(new[-1]["sources"])
         rows = sum(report["numInputRows"] for report in new)
         ends = {

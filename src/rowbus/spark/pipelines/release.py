@@ -19,6 +19,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, RowbusError
+from rowbus.running.critical import Outage
 from rowbus.spark.checkpoint import find_committed, positions, read_committed
 from rowbus.spark.log_source.hold import LogHold, stranger
 from rowbus.spark.log_source.offset import offsets_from_json
@@ -100,6 +101,7 @@ class ReleaseListener(StreamingQueryListener):
         self._consumer = consumer
         self._dsn = dsn
         self._query = query
+        self._outage = Outage(f"Releasing the events of {consumer}", logger)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Do nothing."""
@@ -108,13 +110,24 @@ class ReleaseListener(StreamingQueryListener):
         """Release events up to the end of the committed batch."""
         progress = event.progress
         if self._query is None or progress.name == self._query:
-            release_progress([source.endOffset for source in progress.sources], self._consumer, self._dsn)
+            self._release([source.endOffset for source in progress.sources])
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - as above
         """Do nothing: the last batch has released its events."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - as above
         """Do nothing."""
+
+    def _release(self, ends: list[str | None]) -> None:
+        """Release events up to these ends; after a failure the next batch does it."""
+        try:
+            for offsets in filter(None, map(_offsets, ends)):
+                ticks = {log: at.at.tick for log, at in offsets.items()}
+                release(ticks, consumer=self._consumer, dsn=self._dsn)
+        except RowbusError as error:
+            self._outage.failed(error)
+        else:
+            self._outage.succeeded()
 
 
 @contextmanager
@@ -127,17 +140,6 @@ def releasing(spark: SparkSession, consumer: str, dsn: str | None, *, query: str
     finally:
         with suppress(Exception):  # where Spark's Java process has ended, that is to be told
             spark.streams.removeListener(listener)
-
-
-def release_progress(ends: list[str | None], consumer: str, dsn: str | None) -> None:
-    """Release events up to the ends of a committed batch; a failure is logged, and the next batch repeats it."""
-    try:
-        for end in ends:
-            offsets = _offsets(end)
-            if offsets:
-                release({log: at.at.tick for log, at in offsets.items()}, consumer=consumer, dsn=dsn)
-    except RowbusError as error:
-        logger.warning("Failed to release the events of %s; the next batch tries again: %s", consumer, error)
 
 
 def _offsets(end: Any) -> Offsets | None:  # noqa: ANN401 - what Spark says

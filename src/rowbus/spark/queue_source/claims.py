@@ -29,6 +29,7 @@ from rowbus.errors import (
     TransactionConflictError,
 )
 from rowbus.messages.address import QueueAddress
+from rowbus.running.critical import Outage
 from rowbus.spark.queue_source.claim_table import ClaimTable, find_expired, put_back
 from rowbus.spark.schema import ensure
 
@@ -169,6 +170,7 @@ class LeaseKeeper:
         self._stack = ExitStack()
         self._session: Session | None = None
         self._stopped = threading.Event()
+        self._outage = Outage(f"Claiming from {table.address}", logger)
         self._thread: threading.Thread | None = None
 
     def run(self, work: Callable[[Session], T]) -> T:
@@ -178,14 +180,13 @@ class LeaseKeeper:
         """
         for attempt in range(RETRIES):
             try:
-                return work(self._session or self._open())
-            except TransactionConflictError as error:
-                logger.warning("Queue %s: %s", self._table.address, error)
-            except ConnectionLostError as error:
+                return self._tried(work)
+            except TransactionConflictError:
+                pass
+            except ConnectionLostError:
                 self._drop()
-                logger.warning("Queue %s: %s", self._table.address, error)
                 time.sleep(PAUSE * 2**attempt)
-        return work(self._session or self._open())
+        return self._tried(work)
 
     def close(self) -> None:
         """Free the lock, and stop extending the leases."""
@@ -193,6 +194,15 @@ class LeaseKeeper:
         if self._thread is not None:
             self._thread.join()
         self._drop()
+
+    def _tried(self, work: Callable[[Session], T]) -> T:
+        try:
+            done = work(self._session or self._open())
+        except (ConnectionLostError, TransactionConflictError) as error:
+            self._outage.failed(error)
+            raise
+        self._outage.succeeded()
+        return done
 
     def _open(self) -> Session:
         session = self._stack.enter_context(self._database.session())
@@ -232,11 +242,13 @@ class LeaseKeeper:
     def _beat(self) -> None:
         """Extend the leases in a loop, on a connection of the thread's own; waits out an outage."""
         pause = self._lease.total_seconds() / BEATS
+        outage = Outage(f"Extending the leases on {self._table.address}", logger)
         while not self._stopped.is_set():
             try:
                 with self._database.session() as session:
+                    outage.succeeded()
                     while not self._stopped.wait(pause):
                         session.run(self._table.extend(self._lease))
             except RowbusError as error:
-                logger.warning("The leases on %s could not be extended: %s", self._table.address, error)
+                outage.failed(error)
                 self._stopped.wait(min(pause, 1))

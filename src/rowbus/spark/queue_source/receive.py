@@ -28,6 +28,7 @@ from pyspark.sql.streaming.datasource import (
 from rowbus.database.postgresql.arrow import Access
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LeaseLostError, RowbusError
+from rowbus.running.critical import Outage
 from rowbus.spark.queue_source.claim_table import ClaimTable, Terms
 from rowbus.spark.queue_source.claims import (
     LeaseKeeper,
@@ -94,6 +95,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._settings = settings
         self._table = ClaimTable(settings.address, settings.consumer)
         self._keeper: LeaseKeeper | None = None
+        self._outage = Outage(f"Acknowledging claims on {settings.address}", logger)
         self._acked = 0
         self._last: int | None = None
         self._settled: tuple[int, Session] | None = None
@@ -166,7 +168,9 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except LeaseLostError:
             raise
         except RowbusError as error:
-            logger.warning("Claims on %s could not be acknowledged yet: %s", self._settings.address, error)
+            self._outage.failed(error)
+        else:
+            self._outage.succeeded()
 
     def stop(self) -> None:
         """Free the consumer for another query."""

@@ -32,8 +32,23 @@ class PausesTable(table.PausesTable, RecordTable):
         parameters = {**what._asdict(), "person": person, "why": why, "until": until}
         return Statement(self._load("pause", "Failed to add to"), parameters, self._counted)
 
+    def scale(
+        self, what: PauseSubject, amount: int, *, person: str, why: str, until: datetime | None
+    ) -> Statement[int]:
+        """Have so much of something run, or say anew how much, why and until when."""
+        parameters = {**what._asdict(), "person": person, "why": why, "until": until, "amount": amount}
+        return Statement(self._load("scale", "Failed to add to"), parameters, self._counted)
+
+    def widen(self) -> Statement[None]:
+        """Give a table that is older than scales its column."""
+        return Statement(self._load("widen", "Failed to add a column to"), {}, no_rows)
+
+    def is_wide(self) -> Statement[bool]:
+        """Say whether the table has the column of scales."""
+        return self._asked(self._load("is_wide", "Failed to look for"))
+
     def resume(self, what: PauseSubject) -> Statement[int]:
-        """End a pause; say 0 if there was none."""
+        """End a pause or a scale; say 0 if there was none."""
         return Statement(self._load("resume", "Failed to end a pause in"), what._asdict(), self._counted)
 
     def holds(self, names: Sequence[PauseSubject]) -> Statement[list[PauseSubject]]:
@@ -42,7 +57,7 @@ class PausesTable(table.PausesTable, RecordTable):
         return Statement(self._load("holds", "Failed to look into", prepare=True), parameters, _held)
 
     def list(self) -> Statement[list[Pause]]:
-        """Return the pauses in force."""
+        """Return the pauses and scales in force."""
         return Statement(self._load("list", "Failed to look into"), {}, _pauses)
 
     def can_be_read(self) -> Statement[bool]:

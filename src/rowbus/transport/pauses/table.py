@@ -1,5 +1,7 @@
 """Pauses that operators have set: the operations on their table, on every database, and how those who work ask.
 
+A scale is one that leaves so much running: messages at a time, or worker processes of an endpoint.
+
 Who works on something asks with the statement `holds`, about once a second while there is something to do.
 
 Invariants: a pause is in force from the commit that adds it; where the table is missing, nothing is paused. Nothing is
@@ -23,7 +25,7 @@ from rowbus.transport.queues.installer import make_table
 from rowbus.transport.queues.records.table import RecordStatements
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from datetime import datetime
 
     from rowbus.database.sessions import AsyncSession, Session
@@ -48,6 +50,17 @@ class PauseKind(Enum):
     RECURRING = "recurring"
 
 
+class ScaleKind(Enum):
+    """How much of an endpoint runs: messages at a time in a process, or processes of `rowbus run --workers`."""
+
+    CONCURRENCY = "concurrency"
+    WORKERS = "workers"
+
+
+MOST: Final = 1000
+"""How much can be said to run, at most."""
+
+
 class PauseSubject(NamedTuple):
     """Something that can be paused: an endpoint by name, a queue by address, `LOG/CONSUMER`, `ENDPOINT/NAME`."""
 
@@ -68,7 +81,10 @@ def subject_of(kind: PauseKind, name: str, addresses: Addresses) -> PauseSubject
 
 
 class Pause(NamedTuple):
-    """A pause as the table has it; `until` is None for one that a person ends."""
+    """A pause as the table has it; `until` is None for one that a person ends.
+
+    `amount` is what a scale leaves running; a pause has None.
+    """
 
     kind: str
     name: str
@@ -76,6 +92,7 @@ class Pause(NamedTuple):
     why: str
     began: datetime
     until: datetime | None
+    amount: int | None = None
 
 
 class PausesTable(RecordStatements):
@@ -89,8 +106,22 @@ class PausesTable(RecordStatements):
         """Pause something, or say anew why and until when."""
         raise NotImplementedError
 
+    def scale(
+        self, what: PauseSubject, amount: int, *, person: str, why: str, until: datetime | None
+    ) -> Statement[int]:
+        """Have so much of something run, or say anew how much, why and until when."""
+        raise NotImplementedError
+
+    def widen(self) -> Statement[None]:
+        """Give a table that is older than scales its column."""
+        raise NotImplementedError
+
+    def is_wide(self) -> Statement[bool]:
+        """Say whether the table has the column of scales."""
+        raise NotImplementedError
+
     def resume(self, what: PauseSubject) -> Statement[int]:
-        """End a pause; say 0 if there was none."""
+        """End a pause or a scale; say 0 if there was none."""
         raise NotImplementedError
 
     def holds(self, names: Sequence[PauseSubject]) -> Statement[list[PauseSubject]]:
@@ -98,7 +129,7 @@ class PausesTable(RecordStatements):
         raise NotImplementedError
 
     def list(self) -> Statement[list[Pause]]:
-        """Return the pauses in force."""
+        """Return the pauses and scales in force."""
         raise NotImplementedError
 
     def can_be_read(self) -> Statement[bool]:
@@ -119,10 +150,25 @@ def pauses_address(addresses: Addresses) -> QueueAddress:
 
 def paused(session: Session, addresses: Addresses) -> tuple[Pause, ...]:
     """Return what is paused in a database; nothing where no table can be read."""
+    return tuple(one for one in _in_force(session, addresses) if one.amount is None)
+
+
+def scaled(session: Session, addresses: Addresses) -> tuple[Pause, ...]:
+    """Return what is scaled in a database; nothing where no table can be read."""
+    return tuple(one for one in _in_force(session, addresses) if one.amount is not None)
+
+
+def scale_of(found: Iterable[Pause], kind: ScaleKind, endpoint: str) -> Pause | None:
+    """Return the scale of an endpoint among what is in force."""
+    what = (kind.value, endpoint)
+    return next((one for one in found if (one.kind, one.name) == what and one.amount is not None), None)
+
+
+def _in_force(session: Session, addresses: Addresses) -> Sequence[Pause]:
     if addresses.backend != "postgresql":
         return ()
     table = pauses_table(pauses_address(addresses))
-    return tuple(session.run(table.list())) if session.run(table.can_be_read()) else ()
+    return session.run(table.list()) if session.run(table.can_be_read()) else ()
 
 
 logger = logging.getLogger("rowbus.receiving")
@@ -144,6 +190,27 @@ def pause_now(
     if not is_there(session, table):
         run_now(make_table(BlockingSession(session), table))
     return session.run(table.pause(what, person=person, why=why, until=until))
+
+
+def scale_now(
+    session: Session,
+    address: QueueAddress,
+    what: PauseSubject,
+    amount: int,
+    *,
+    person: str,
+    why: str,
+    until: datetime | None,
+) -> int:
+    """Have so much of something run; create the table, or its column, if it is missing. Raises as `pause_now`."""
+    if not 1 <= amount <= MOST:
+        raise ConfigurationError(f"{what.kind} is {amount}; give a number from 1 to {MOST}.")
+    table = pauses_table(address)
+    if not is_there(session, table):
+        run_now(make_table(BlockingSession(session), table))
+    elif not session.run(table.is_wide()):
+        session.run(table.widen())
+    return session.run(table.scale(what, amount, person=person, why=why, until=until))
 
 
 class Hold:

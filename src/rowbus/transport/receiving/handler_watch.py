@@ -3,7 +3,7 @@
 A cancellation is a hold on a message's id, in the table of pauses; it lapses by itself. Who has the message in hand
 fails it with who and why, so that it goes to the error queue as the policy says.
 
-Invariant: a message that is handled soon costs nothing here; nothing is cancelled but a call of handlers.
+Invariant: an endpoint with nothing in hand asks nothing; nothing is cancelled but a call of handlers.
 """
 
 from __future__ import annotations
@@ -24,18 +24,22 @@ from rowbus.transport.long_work.table import Cancelling
 from rowbus.transport.pauses.table import MESSAGE, PauseSubject, pause_now, pauses_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from rowbus.database.sessions import Session, SessionPool
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
     from rowbus.running.critical import Alarm
+    from rowbus.transport.pauses.table import Pause
     from rowbus.transport.receiving.receiver import Receiver
     from rowbus.transport.receiving.slot import Slot
 
 logger = logging.getLogger("rowbus.receiving")
 
 PERIOD: Final = 0.5  # seconds between two looks
+ASKED_EVERY: Final = (
+    1.0  # seconds until the table is looked into for what operators say of an endpoint at work
+)
 SLOW: Final = 30.0  # seconds after which a handler is warned of, and ten times later again
 LASTS: Final = timedelta(seconds=10)
 """How long a cancellation is in force: long enough for who has the message, or takes it from who was lost just then."""
@@ -90,8 +94,12 @@ class HandlerWatch(Service):
         pauses: QueueAddress | None,
         alarm: Alarm,
         clock: Callable[[], float] = time.monotonic,
+        hear: Callable[[Sequence[Pause]], None] = lambda _: None,
     ) -> None:
-        """Look into the table `pauses`, if there can be one; `handlers_of` a types' header have names. No I/O."""
+        """Look into the table `pauses`, if there can be one; `handlers_of` a types' header have names. No I/O.
+
+        `hear` is told what is in force there, about once a second while there is something in hand.
+        """
         failure = f"Could not look for cancelled messages of {endpoint}"
         outages = ReportedBreaker("Looking for cancelled messages", failure, logger, alarm)
         super().__init__(f"rowbus {endpoint} watch", outages)
@@ -101,6 +109,8 @@ class HandlerWatch(Service):
         self._pool = pool
         self._table = None if pauses is None else pauses_table(pauses)
         self._clock = clock
+        self._hear = hear
+        self._asked = float("-inf")
         self._calls: dict[Slot, Call] = {}
 
     async def work(self) -> None:
@@ -112,7 +122,7 @@ class HandlerWatch(Service):
         if (measured := instruments()) is not None:
             longest = max((now - call.began for call in lasting), default=0.0)
             measured.longest_in_hand.set(longest, (self._endpoint,))
-        if lasting:
+        if lasting or (self._calls and now - self._asked >= ASKED_EVERY):
             await self._end_cancelled(lasting)
         self._outages.succeeded()
         await self.pause(PERIOD)
@@ -152,19 +162,21 @@ class HandlerWatch(Service):
             return []
 
     async def _end_cancelled(self, calls: Sequence[Call]) -> None:
-        cancelled = await self._cancelled()
+        held = await self.ask()
+        cancelled = {one.name: Cancelling(one.person, one.why) for one in held if one.kind == MESSAGE}
         for call in calls if cancelled else ():
             cancelling = cancelled.get(call.message_id)
             if cancelling is not None and call.lasts:
                 call.cancels += 1
                 call.slot.cancel(cancelling.error(), urgency(call.cancels))
 
-    async def _cancelled(self) -> Mapping[str, Cancelling]:
-        """Return the messages that somebody wants to end, by their ids. Raises StorageError."""
+    async def ask(self) -> Sequence[Pause]:
+        """Return what is in force in the table, and tell it. Raises StorageError."""
         if self._table is None:
-            return {}
+            return ()
+        self._asked = self._clock()
         async with self._pool.session() as session:
-            if not await session.run(self._table.can_be_read()):
-                return {}
-            held = await session.run(self._table.list())
-        return {one.name: Cancelling(one.person, one.why) for one in held if one.kind == MESSAGE}
+            readable = await session.run(self._table.can_be_read())
+            held = await session.run(self._table.list()) if readable else []
+        self._hear(held)
+        return held
