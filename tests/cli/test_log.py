@@ -384,7 +384,7 @@ def test_capture_release_and_captures(
         "orders",
         '"Sales Orders"',
         "json",
-        ["exact", "cause", "ignore=note"],
+        ["exact", "cause", "whole-row", "ignore=note"],
     )
     assert "Sales Orders" in rowbus("log", "captures", orders).stdout
 

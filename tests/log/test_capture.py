@@ -228,6 +228,21 @@ def test_the_key_of_a_table_without_one_is_the_whole_row(
     assert json.loads(events(captured)[-1][1])["pkey"] == ["id"]
 
 
+@pytest.mark.parametrize("form", ["json", "url"])
+def test_a_table_that_loses_its_key_goes_on_by_its_whole_row(captured: psycopg.Connection, form: str) -> None:
+    captured.execute("create table losing (id int primary key, note text)")
+    captured.execute("select pgq.capture_table('losing', 'q', %s)", [form])
+    captured.execute("insert into losing values (1, 'a')")
+    captured.execute("alter table losing drop constraint losing_pkey")
+    captured.execute("update losing set note = 'b'")
+    captured.execute("delete from losing")
+    told = {
+        "json": ['{"id":1,"note":"a"}', '{"id":1,"note":"a"}', '{"id":1,"note":"b"}', '{"id":1,"note":"b"}'],
+        "url": ["id=1&note=a", "id=1&note=a", "id=1&note=b", "id=1&note=b"],
+    }[form]
+    assert [it for it in data(captured) if '"before"' not in it][-4:] == told
+
+
 def test_what_replication_applies_is_captured_where_it_is_asked_for(captured: psycopg.Connection) -> None:
     captured.execute(PARTITIONED)
     for arguments, expected in (("{}", 0), ("{always}", 6), ("{always,as-root}", 4), ("{}", 0)):

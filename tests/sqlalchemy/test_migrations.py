@@ -124,6 +124,7 @@ def test_operations_create_queues_logs_and_captures(alembic: Run, database: str)
     assert answers(database, "select unnest(arguments) from pgq.capture_status") == [
         "exact",
         "cause",
+        "whole-row",
         "when=item <> ':x'",
     ]
 

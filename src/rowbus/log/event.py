@@ -89,8 +89,20 @@ INSERT: Final = "I"
 UPDATE: Final = "U"
 DELETE: Final = "D"
 TRUNCATE: Final = "T"
+ALTER: Final = "A"
+"""The table has another shape, or is gone: not a change of rows, and nothing to tell rows by."""
 
-_OPERATIONS: Final = {"INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE, "TRUNCATE": TRUNCATE}
+RENAME: Final = "N"
+"""The table of this name is or was another: rows that were written under the other name are not told of it."""
+
+_OPERATIONS: Final = {
+    "INSERT": INSERT,
+    "UPDATE": UPDATE,
+    "DELETE": DELETE,
+    "TRUNCATE": TRUNCATE,
+    "ALTER": ALTER,
+    "DROP": ALTER,
+}
 _LETTERS: Final = {"I": INSERT, "U": UPDATE, "D": DELETE}
 _EMPTY: Final = "{}"
 _TYPES_REMEMBERED: Final = 10_000  # one for each table, operation and key
@@ -125,6 +137,8 @@ def changes_in(
 ) -> tuple[RowChange, ...]:
     """Return the row changes of an event: none for events of other origin, two for an update of a key.
 
+    A change of a table's shape is an ALTER or, of both names, a RENAME.
+
     An update shows its old key only where the trigger has the argument `backup`; then it is a DELETE of the old key and
     an UPDATE of the new one. Raises ConfigurationError for events of sqltriga, ValueError for data that does not
     match its type.
@@ -134,6 +148,8 @@ def changes_in(
         return ()
     if kind.operation == TRUNCATE:
         return (RowChange(extra1, TRUNCATE, (), _EMPTY),)
+    if kind.operation == ALTER:
+        return _changes_of_shape(data or "")
     row = _as_json(data or "", kind)
     change = RowChange(extra1, kind.operation, kind.key, row)
     if kind.operation != UPDATE or not extra2:
@@ -142,6 +158,16 @@ def changes_in(
     if _key_values(before, kind.key) == _key_values(row, kind.key):
         return (change,)
     return (RowChange(extra1, DELETE, kind.key, before), change)
+
+
+def _changes_of_shape(data: str) -> tuple[RowChange, ...]:
+    try:
+        told = json.loads(data)
+        names = {".".join(told[when]["table"]) for when in ("before", "after") if told[when]}
+    except (ValueError, KeyError, TypeError):
+        return ()  # a user's own event
+    operation = ALTER if len(names) == 1 else RENAME
+    return tuple(RowChange(name, operation, (), _EMPTY) for name in sorted(names))
 
 
 def kind_of(type_: str | None) -> EventKind | None:

@@ -177,7 +177,7 @@ def _changes(rows: Rows) -> Iterator[CausedChange]:
     for row in rows:
         found = _ChangeRow._make(row)
         kind = _kind(found.type)
-        if kind is not None:
+        if kind is not None and kind.operation in _WORDS:
             operation, cause = _WORDS[kind.operation], read_cause(found.extra4)
             yield CausedChange(*found[:4], found.table, operation, _key(found.data, kind), cause)
 

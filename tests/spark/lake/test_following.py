@@ -391,6 +391,10 @@ def _columns(lake: Following, table: str) -> list[str]:
     return [name for (name,) in lake.connection.execute(f"{query} order by attnum", [table])]
 
 
+def _ids(lake: Following, table: str) -> list[tuple[int]]:
+    return lake.connection.execute(f"select id from {table} order by 1").fetchall()
+
+
 def _texts(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Give rows without their keys, and numbers as text, which shows their digits."""
     return [tuple(str(it) if isinstance(it, Decimal) else it for it in row[1:]) for row in rows]
@@ -409,6 +413,44 @@ def test_columns_that_are_computed_when_they_are_read_stay_out(lake: Following) 
 
     assert lake.rows("public.doubled") == [(1, 2), (2, 4)]
     assert lake.folder.copies("public.doubled") == copies
+
+
+@pytest.mark.parametrize("told", ["at once", "by rows"])
+def test_what_is_written_while_a_table_has_another_name_follows(lake: Following, told: str) -> None:
+    if told == "by rows":
+        lake.run("drop event trigger pgq_table_changed")
+    lake.run("create schema other", "insert into orders values (1, 'a', 1), (2, 'b', 2)")
+    lake.copy()
+    for leaving, name, returning in (
+        ("rename to parked", "parked", "rename to orders"),
+        ("set schema other", "other.orders", "set schema public"),
+    ):
+        for change in ("insert into {} values (3, 'c', 3)", "delete from {} where id < 3", "truncate {}"):
+            lake.run(f"alter table orders {leaving}", change.format(name), f"alter table {name} {returning}")
+            if told == "by rows":
+                lake.run("insert into orders values (4)", "delete from orders where id = 4")
+            lake.apply()
+            assert lake.rows("public.orders", "id") == _ids(lake, "orders")
+        lake.run("insert into orders values (1), (2)")
+
+
+def test_what_was_written_while_a_table_was_not_captured_is_copied(lake: Following) -> None:
+    """A partition that is detached has no trigger of its parent's, until it is attached again."""
+    lake.run("create table parted (id int primary key) partition by list (id)")
+    lake.run("create table part partition of parted for values in (1, 2)")
+    lake.run("select pgq.capture_table('parted', 'changes')")
+    lake.copy()
+    lake.run("insert into orders values (1)", "insert into parted values (1)")
+    lake.run("alter table parted detach partition part", "select pgq.release_table('orders', 'changes')")
+    lake.run("insert into orders values (2)", "insert into part values (2)")
+    lake.run("alter table parted attach partition part for values in (1, 2)")
+    lake.run("select pgq.capture_table('orders', 'changes')")
+    lake.apply()
+    assert [*map(len, (lake.rows("public.part"), lake.rows("public.orders")))] == [2, 2]
+    copies = lake.folder.copies("public.orders")
+    lake.run("select pgq.capture_table('orders', 'changes', 'json', '{backup}')")
+    lake.apply()
+    assert lake.folder.copies("public.orders") == copies
 
 
 def test_a_renamed_column_and_one_renamed_back_within_a_batch_follow(lake: Following) -> None:

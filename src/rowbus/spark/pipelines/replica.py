@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Rows
 
 ALL: Final = "*"
+LEFT: Final = ""
 _FOLDER = "spark/pipelines/sql/postgresql"
 
 BEGIN = control(b"begin transaction isolation level repeatable read read only", "Could not begin to copy")
@@ -52,6 +53,9 @@ class CapturedTable(NamedTuple):
     copying: str
     """The COPY that writes its rows."""
 
+    shape: str
+    """Another text after each change of its shape that the log was told, and with other partitions."""
+
 
 class ReplicaTable(NamedTuple):
     """A table of a replica."""
@@ -65,13 +69,16 @@ class ReplicaTable(NamedTuple):
     """Those of the source when it was copied; none where they were not noted."""
 
     key: list[str]
+    shape: str | None
+    """That of the source when it was copied; None where it was not noted, LEFT once it is captured no longer."""
 
     def is_of(self, source: CapturedTable) -> bool:
-        """Return whether the source has the columns and the key that it had when it was copied."""
+        """Return whether the source has the shape, the columns and the key that it had when it was copied."""
         ours, theirs = (
             dict(zip(it.columns, it.types or source.types, strict=False)) for it in (self, source)
         )
-        return ours == theirs and set(self.key) == set(source.key)
+        same = self.shape in {None, source.shape}
+        return same and ours == theirs and set(self.key) == set(source.key)
 
 
 def identify_database() -> Statement[tuple[str, str]]:
@@ -124,6 +131,18 @@ def prepare_table(replica: str, source: CapturedTable, schema: str, snapshot: st
     }
     query = _load("prepare_table", f"Could not prepare the copy of {source.name}")
     return Statement(query, parameters, scalar)
+
+
+def note_shape(replica: str, source: CapturedTable) -> Statement[None]:
+    """Note the shape that the copy of a table shows."""
+    query = _load("note_shape", f"Could not note the shape of {source.name}")
+    return Statement(query, {"replica": replica, "source": source.name, "shape": source.shape}, no_rows)
+
+
+def leave_table(replica: str, source: str) -> Statement[None]:
+    """Leave a table of a replica as it is, until it is copied anew."""
+    query = _load("leave_table", f"Could not leave the copy of {source}")
+    return Statement(query, {"replica": replica, "source": source}, no_rows)
 
 
 def apply_changes(
@@ -224,8 +243,10 @@ def _copy_in_snapshot(
     reading: Session, writing: Session, plan: ReplicaPlan, tell: Tell, *, same: bool
 ) -> dict[str, int]:
     with _snapshot(reading) as snapshot:
-        wanted = wanted_tables(reading.run(describe_tables(plan.log)), plan)
+        captured = reading.run(describe_tables(plan.log))
+        wanted = wanted_tables(captured, plan)
         _refuse_itself(wanted, plan, same=same)
+        _leave_released(writing, plan, {table.name for table in captured}, tell)
         return _copy(reading, writing, plan, _SourceTables(snapshot, wanted), tell)
 
 
@@ -274,6 +295,14 @@ def _snapshot(session: Session) -> Generator[str]:
         session.run(END)
 
 
+def _leave_released(writing: Session, plan: ReplicaPlan, captured: Collection[str], tell: Tell) -> None:
+    """Leave tables that are gone or captured no longer: what the log told of their end would stop each batch."""
+    for table in writing.run(list_replica_tables(plan.replica)):
+        if table.source not in captured and table.shape != LEFT:
+            writing.run(leave_table(plan.replica, table.source))
+            tell(f"{table.source} is captured no longer: {table.target} stays as it is")
+
+
 def _copy(
     reading: Session, writing: Session, plan: ReplicaPlan, taken: _SourceTables, tell: Tell
 ) -> dict[str, int]:
@@ -290,6 +319,7 @@ def _copy(
             into = writing.run(prepare_table(plan.replica, table, schema, taken.snapshot))
             out = copying(table.copying, table.name)
             rows[table.name] = pass_on(reading, out, writing, copying(into, table.name))
+            writing.run(note_shape(plan.replica, table))
             tell(f"Copied {rows[table.name]:,} rows of {table.name}")
     return rows
 

@@ -65,6 +65,9 @@ class TableForm(NamedTuple):
     born: list[str]
     """The partitions that were made in their place, so that events told all their rows."""
 
+    trigger: int = 0
+    """The number of the trigger that tells the rows, another when there was none for a while; 0: not noted."""
+
     @classmethod
     def parse(cls, text: str) -> TableForm | None:
         """Read the JSON of a description; None where nothing was noted."""
@@ -75,8 +78,8 @@ class TableForm(NamedTuple):
         return cls(**found, columns=columns)
 
     def has_the_rows_of(self, held: TableForm) -> bool:
-        """Say whether no rows were written anew, and none came or went with a partition."""
-        same = (held.table, held.files) == (self.table, self.files)
+        """Say whether no rows were written anew or untold, and none came or went with a partition."""
+        same = (held.table, held.files) == (self.table, self.files) and held.trigger in {0, self.trigger}
         kept = held.parts.items() <= self.parts.items()
         return same and kept and self.parts.keys() - held.parts.keys() <= set(self.born)
 

@@ -31,7 +31,7 @@ from rowbus.spark.lake.tables.evolution import (
     same_key,
 )
 from rowbus.spark.lake.tables.folder import stored_table
-from rowbus.spark.lake.tables.net_changes import net_changes
+from rowbus.spark.lake.tables.net_changes import is_renamed, net_changes
 from rowbus.spark.lake.tables.source import reading_rows
 from rowbus.spark.lake.tables.table_copy import Copy
 from rowbus.spark.log_source.offset import TxidSnapshot
@@ -78,6 +78,11 @@ class FollowedTable:
         if copy and not again and (copy.shape == self._source.shape or (in_place and self._evolve(copy))):
             return None
         return self._copy_anew(set(copy.as_text) & set(self._source.columns) if copy else set())
+
+    def is_renamed(self, changes: Iterable[StagedChange]) -> bool:
+        """Say whether changes tell that the table had another name since it was copied."""
+        copy = self.copy()
+        return copy is not None and is_renamed(changes, TxidSnapshot.parse(copy.snapshot))
 
     def apply(self, changes: Sequence[StagedChange], batch: AppTransaction) -> None:
         """Apply the changes of a batch, once."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowbus.log.event import DELETE, INSERT, TRUNCATE
+from rowbus.log.event import ALTER, DELETE, INSERT, RENAME, TRUNCATE
 from rowbus.spark.sink.targets.changes import COLUMNS, STAGED, changes_of
 
 if TYPE_CHECKING:
@@ -60,6 +60,16 @@ class NetChanges(NamedTuple):
     def columns(self) -> set[frozenset[str]]:
         """The columns of the rows, in each of their combinations."""
         return {frozenset(row) for row in (*self.written, *self.deleted)}
+
+
+def rows_of(changes: Iterable[StagedChange]) -> list[StagedChange]:
+    """Return the changes of rows, without those of the table's shape or name."""
+    return [change for change in changes if change.operation not in {ALTER, RENAME}]
+
+
+def is_renamed(changes: Iterable[StagedChange], copied_in: TxidSnapshot) -> bool:
+    """Say whether a table has or had another name since its copy: rows may have been written under that."""
+    return any(it.operation == RENAME and not copied_in.sees(it.transaction) for it in changes)
 
 
 def net_changes(

@@ -41,6 +41,7 @@ from rowbus.spark.lake.tables.net_changes import (
     WITH_ORIGINS,
     StagedChange,
     changes_with_origins,
+    rows_of,
 )
 from rowbus.spark.lake.tables.query_record import QUERY, QueryRecord, keep, read_checkpoint
 from rowbus.spark.lake.tables.source import chosen
@@ -269,9 +270,10 @@ def apply_batch(
     def apply() -> tuple[list[str], dict[str, int]]:
         tables = followed_tables(settings)
         for name, table in tables.items():
-            table.bring_to_shape(again=name in again)
-            if name in changes:
-                table.apply(changes[name], batch)
+            told = changes.get(name, ())
+            table.bring_to_shape(again=name in again or table.is_renamed(told))
+            if told:
+                table.apply(rows_of(told), batch)
         return [*tables], {
             name: version for table in tables.values() for name, version in table.versions().items()
         }

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError
-from rowbus.log.event import TRUNCATE, UPDATE, changes_in, kind_of
+from rowbus.log.event import ALTER, TRUNCATE, UPDATE, changes_in, kind_of
 from rowbus.spark.options import REQUIRED, Option, text
 from rowbus.spark.pipelines import replica
 
@@ -119,11 +119,13 @@ def changes_of(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _needs_decoding(kind: EventKind, batch: pa.RecordBatch) -> bool:
-    """Return whether rows must be rewritten, or an update may have changed the key."""
+    """Return whether rows must be rewritten, or an update may have changed the key, or a table its name."""
     if kind.operation == TRUNCATE:
         return False
-    return not kind.is_json or (
-        kind.operation == UPDATE and batch.column("ev_extra2").null_count < batch.num_rows
+    return (
+        kind.operation == ALTER
+        or not kind.is_json
+        or (kind.operation == UPDATE and batch.column("ev_extra2").null_count < batch.num_rows)
     )
 
 

@@ -1,5 +1,5 @@
 -- Say how the tables captured into a log look now: columns with the types below their domains, the key, a shape that
--- differs after every ALTER TABLE, with another key and with other partitions, its form (see `form.TableForm`), and the query that reads the
+-- differs after every ALTER TABLE, with another key, with other partitions and when it was captured no longer for a while, its form (see `form.TableForm`), and the query that reads the
 -- rows, most values as the text that triggers write. Columns that are computed when they are read are left out and named apart: triggers see none of them.
 -- The version, and the query for it, differ after every ALTER TABLE: it says whether a copy's snapshot shows this form.
 -- A partition was born in its place where one of its columns is as CREATE TABLE made it: ATTACH PARTITION writes them
@@ -26,7 +26,7 @@ select
         namespace.nspname, class.relname
     ) as reading,
     jsonb_build_object(
-        'table', class.oid::bigint,
+        'table', class.oid::bigint, 'trigger', status.trigger_id::bigint,
         'files', class.relfilenode::text, 'parts', coalesce(parts.files, '{}'),
         'born', coalesce(parts.born, '[]'),
         'last', class.relnatts, 'plain', class.relkind = 'r', 'columns', described.forms
@@ -83,7 +83,7 @@ cross join lateral (
                     concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin, c.mask), ','
                     order by c.attnum
                 ),
-                '|' || parts.places
+                '|' || parts.places, '|', status.trigger_id
             )
         ) as shape,
         (

@@ -47,7 +47,7 @@ from rowbus.spark.lake.tables.net_changes import TIMES
 from rowbus.spark.log_source.offset import TxidSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from rowbus.spark.captured import SourceTable
     from rowbus.spark.lake.tables.folder import LakeFolder
@@ -254,6 +254,10 @@ class VersionedTable:
         rows = self._table.bring_to_shape(again=again or not self._history.exists(), in_place=False)
         self._follow_copy()
         return rows
+
+    def is_renamed(self, changes: Iterable[StagedChange]) -> bool:
+        """Say whether changes tell that the table had another name since it was copied."""
+        return self._table.is_renamed(changes)
 
     def apply(self, changes: Sequence[StagedChange], batch: AppTransaction) -> None:
         """Apply the changes of a batch to both, once to each."""

@@ -1,5 +1,7 @@
 -- Say what a replica of the tables captured into a log has to look like: name, columns with their types (and schema),
--- those that are NOT NULL, the key, what the trigger was told, and the statement that copies the rows.
+-- those that are NOT NULL, the key (none: rows are counted), what the trigger was told, the statement that copies the rows, and a
+-- text that is another after each change of shape that the log was told, with other partitions, and when the table was
+-- captured no longer for a while.
 -- Needs a search_path of pg_catalog alone, so that types are spelt with their schema. Locks nothing.
 -- Returns a row a trigger, in the order of `tables.replica.CapturedTable`.
 select
@@ -13,14 +15,25 @@ select
     described.required,
     coalesce(
         regexp_split_to_array(btrim(options.o_key), '[[:space:]]*,[[:space:]]*'),
-        string_to_array(pgq.exact_key(status.table_id, status.arguments), ','),
+        case
+            when pgq.table_key(status.table_id) is not null
+                then string_to_array(pgq.exact_key(status.table_id, status.arguments), ',')
+        end,
         '{}'
     ) as key_columns,
     format(
         'copy (select %s from %s %I.%I) to stdout',
         described.list, case class.relkind when 'r' then 'only' end,
         namespace.nspname, class.relname
-    ) as copying
+    ) as copying,
+    concat_ws(
+        ':', class.oid, status.trigger_id, status.told,
+        (
+            select string_agg(concat_ws(' ', i.inhrelid, i.xmin), ',' order by i.inhrelid)
+            from pg_catalog.pg_partition_tree(class.oid) as tree
+            inner join pg_catalog.pg_inherits as i on tree.relid = i.inhrelid and tree.relid <> class.oid
+        )
+    ) as shape
 from pgq.capture_status as status
 inner join pg_catalog.pg_class as class on status.table_id = class.oid
 inner join pg_catalog.pg_namespace as namespace on class.relnamespace = namespace.oid

@@ -62,7 +62,8 @@ begin
 end
 $$;
 
--- Returns the arguments that the trigger of a capture gets. Locks nothing.
+-- Returns the arguments that the trigger of a capture gets: whole-row also where there is a key, which may be dropped.
+-- Locks nothing.
 create or replace function pgq.capture_arguments(
     i_table regclass, i_queue_name text, i_format text, i_args text[]
 )
@@ -74,11 +75,11 @@ declare
     v_cause text[] := case when not exists (
         select from unnest(i_args) as a (value) where a.value in ('as-pgq', 'no-cause') or a.value like 'ev_extra4=%'
     ) then '{cause}' end;
-    v_needs_key boolean := i_format <> 'sql' and table_key(i_table) is null and not exists (
+    v_falls_back boolean := i_format <> 'sql' and not exists (
         select from unnest(i_args) as a (value) where a.value like 'pkey=%' or a.value in ('as-pgq', 'insert-only')
     );
 begin
-    return i_queue_name || v_exact || v_cause || case when v_needs_key then '{whole-row}'::text[] end || array(
+    return i_queue_name || v_exact || v_cause || case when v_falls_back then '{whole-row}'::text[] end || array(
         select a.value from unnest(i_args) with ordinality as a (value, place)
         where a.value <> all('{insert-only,as-pgq,no-cause,always,exact,cause,whole-row}') order by a.place
     );

@@ -14,7 +14,8 @@ return (
 );
 
 -- The row triggers of this database that put changes into a queue, and whether there is generated code for them: yes,
--- stale (the table has changed since; maint_capture makes it anew) or no (nothing to gain, or not made yet).
+-- stale (the table has changed since; maint_capture makes it anew) or no (nothing to gain, or not made yet). told numbers the
+-- shapes that the log was told, and is null without one.
 create or replace view pgq.capture_status as
 select
     n.nspname || '.' || c.relname as table_name,
@@ -29,7 +30,13 @@ select
     end as generated,
     t.tgrelid as table_id,
     a.args as trigger_args,
-    t.tgparentid <> 0 as is_inherited
+    t.tgparentid <> 0 as is_inherited,
+    (
+        select pg_catalog.max(s.cs_id)
+        from pgq.capture_shape as s
+        where s.cs_table = t.tgrelid and s.cs_queue = a.args[0] and s.cs_trigger = t.tgname
+    ) as told,
+    t.oid as trigger_id
 from pg_catalog.pg_trigger as t
 inner join pg_catalog.pg_class as c on t.tgrelid = c.oid
 inner join pg_catalog.pg_namespace as n on c.relnamespace = n.oid

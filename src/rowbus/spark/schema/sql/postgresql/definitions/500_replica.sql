@@ -25,3 +25,7 @@ create table if not exists rowbus_spark.replica_table (
 
 -- The types of the source's columns when it was copied; null in what older versions copied.
 alter table rowbus_spark.replica_table add column if not exists type_names text[];
+
+-- The shape of the source that the copy shows, as `describe_tables.sql` tells it; null in what older versions
+-- copied, empty where the source is gone or captured no longer: the copy stays as it is.
+alter table rowbus_spark.replica_table add column if not exists shape text;

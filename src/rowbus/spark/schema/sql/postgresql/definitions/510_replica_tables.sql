@@ -77,6 +77,10 @@ declare
     v_change text;
 begin
     for v_change in
+        select format('drop constraint %I', c.conname)
+        from pg_catalog.pg_constraint as c
+        where c.conrelid = i_target::regclass and c.contype = 'p' and not rowbus_spark.has_key(i_target, i_key)
+        union all
         select format('drop column %I', a.attname)
         from pg_catalog.pg_attribute as a
         where a.attrelid = i_target::regclass and a.attnum > 0 and not a.attisdropped and a.attname <> all(i_columns)
@@ -99,13 +103,6 @@ begin
         execute format('alter table %s %s', i_target, v_change);
     end loop;
     if i_key <> '{}' and not rowbus_spark.has_key(i_target, i_key) then
-        for v_change in
-            select format('drop constraint %I', c.conname)
-            from pg_catalog.pg_constraint as c
-            where c.conrelid = i_target::regclass and c.contype = 'p'
-        loop
-            execute format('alter table %s %s', i_target, v_change);
-        end loop;
         execute format(
             'alter table %s add primary key (%s)', i_target,
             (select string_agg(quote_ident(k.name), ', ' order by k.place) from unnest(i_key) with ordinality as k (name, place))

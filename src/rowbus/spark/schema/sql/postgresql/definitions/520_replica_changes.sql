@@ -1,6 +1,7 @@
 -- Applying a micro-batch of changes to a replica: all its tables in the one transaction of the caller.
 -- A stage has the columns c1 source_table text, c2 event bigint, c3 part int4 (of the changes of one event),
--- c4 transaction bigint, c5 operation text (I, U, D, T), c6 row text, which is a JSON object.
+-- c4 transaction bigint, c5 operation text (I, U, D, T; A and N: the table got another shape or name), c6 row text, which
+-- is a JSON object.
 
 -- Apply the changes in stages to every table of a replica that they are about, and move the replica to the batch.
 -- i_query, the id of the checkpoint's query, may be null for a batch without stages.
@@ -26,7 +27,7 @@ begin
             'select t.*, s.operations from rowbus_spark.replica_table as t inner join ('
             'select c1, pg_catalog.array_agg(distinct c5) as operations from %s as c group by c1) as s '
             'on t.source_table operator(pg_catalog.=) s.c1 '
-            'where t.replica operator(pg_catalog.=) $1 order by t.source_table',
+            'where t.replica operator(pg_catalog.=) $1 and coalesce(t.shape operator(pg_catalog.<>) '''', true) order by t.source_table',
             v_stage
         ) using i_replica
     loop
@@ -103,8 +104,8 @@ begin
 end
 $$;
 
--- Raise an error when a row has columns that the replica does not know, or lacks some: the source table was altered.
--- Locks nothing; returns nothing.
+-- Raise an error when the source table was altered: the log says so or, where it is not told, a row has columns that the
+-- replica does not know, or lacks some. Locks nothing; returns nothing.
 create or replace function rowbus_spark.check_changes(
     i_stage text, i_source text, i_columns text[], i_snapshot text
 )
@@ -117,24 +118,27 @@ declare
     v_there text[];
 begin
     execute format(
-        'select array(select jsonb_object_keys(s.c6)) from %s as s where s.c1 = $1 and s.c5 <> ''T'' '
-        || 'and not pg_visible_in_snapshot(s.c4::text::xid8, $3::pg_snapshot) '
-        || 'and (not s.c6 ?& $2 or s.c6 - $2 <> ''{}'') order by s.c2 limit 1', i_stage
+        'select case when s.c5 in (''A'', ''N'') then ''{}'' else array(select jsonb_object_keys(s.c6)) end from %s as s '
+        || 'where s.c1 = $1 and not pg_visible_in_snapshot(s.c4::text::xid8, $3::pg_snapshot) and ('
+        || 's.c5 in (''A'', ''N'') or s.c5 <> ''T'' and (not s.c6 ?& $2 or s.c6 - $2 <> ''{}'')) order by s.c2 limit 1', i_stage
     ) into v_there using i_source, i_columns, i_snapshot;
     if v_there is not null then
         raise exception using
             errcode = '42P16',
-            message = format(
-                'table %s was altered: its changes now have the columns %s, the replica has %s. Run rowbus spark '
-                || 'replicate again: it copies this table anew', i_source,
-                array_to_string(v_there, ', '), array_to_string(i_columns, ', ')
+            message = concat(
+                format('table %s was altered', i_source),
+                case when v_there <> '{}' then format(
+                    ': its changes now have the columns %s, the replica has %s', array_to_string(v_there, ', '),
+                    array_to_string(i_columns, ', ')
+                ) end,
+                '. Run rowbus spark replicate again: it copies this table anew'
             );
     end if;
 end
 $$;
 
--- Apply the changes of one table: those after its last TRUNCATE, and of each key the last one. Rows without a key are
--- only ever added. Locks the rows it writes, and the table for a TRUNCATE. Returns how many changes it looked at.
+-- Apply the changes of one table: those after its last TRUNCATE, and of each key the last one; of rows without a key, as
+-- many come or go as were written more or less often than deleted. Locks the rows it writes, and the table for a TRUNCATE. Returns how many changes it looked at.
 create or replace function rowbus_spark.apply_to_table(
     i_stage text, i_source text, i_target text, i_columns text[], i_key text[], i_snapshot text,
     i_operations text[]
@@ -153,8 +157,7 @@ begin
             execute pg_catalog.format('truncate %s', i_target);
         end if;
     end if;
-    if i_key operator(pg_catalog.<>) '{}'
-        and ('D' operator(pg_catalog.=) any(i_operations) or rowbus_spark.replaces_rows(i_target, i_key)) then
+    if 'D' operator(pg_catalog.=) any(i_operations) or rowbus_spark.replaces_rows(i_target, i_key) then
         execute v_code.removal using i_source, i_snapshot, v_truncated;
     end if;
     execute v_code.writing using i_source, i_snapshot, v_truncated;
@@ -212,6 +215,7 @@ declare
     v_key text;
     v_key_values text;
     v_set text;
+    v_images text;
 begin
     select
         string_agg(quote_ident(a.attname), ', ' order by a.attnum),
@@ -219,18 +223,17 @@ begin
         string_agg(format('%1$I = excluded.%1$I', a.attname), ', ' order by a.attnum) filter (where a.attname <> all(i_key)),
         string_agg(quote_ident(a.attname), ', ' order by a.attnum) filter (where a.attname = any(i_key)),
         string_agg(format('(s.c6 operator(pg_catalog.->>) %L)::%s', a.attname, rowbus_spark.type_name(a.atttypid)), ', ' order by a.attnum)
-            filter (where a.attname = any(i_key))
-    into v_names, v_values, v_set, v_key, v_key_values
+            filter (where a.attname = any(i_key)),
+        string_agg(format('t.%I', a.attname), ', ' order by a.attnum)
+    into v_names, v_values, v_set, v_key, v_key_values, v_images
     from pg_catalog.pg_attribute as a
     where a.attrelid = i_target::regclass and a.attname = any(i_columns) and a.attnum > 0 and not a.attisdropped;
-    v_changes := v_new || ' and s.c5 operator(pg_catalog.<>) ''T'' and ($3::bigint is null or s.c2 operator(pg_catalog.>) $3)';
+    v_changes := v_new || ' and s.c5 operator(pg_catalog.=) any(''{I,U,D}'') and ($3::bigint is null or s.c2 operator(pg_catalog.>) $3)';
     counting := 'select pg_catalog.count(*) from ' || v_new;
     last_truncate := format('select pg_catalog.max(s.c2) from %s and s.c5 operator(pg_catalog.=) ''T''', v_new);
     if v_key is null then
-        writing := format(
-            'insert into %s (%s) overriding system value select %s from %s and s.c5 operator(pg_catalog.=) ''I'' order by s.c2',
-            i_target, v_names, v_values, v_changes
-        );
+        select c.removal, c.writing into removal, writing
+        from rowbus_spark.keyless_code(i_target, v_names, v_values, v_images, v_changes) as c;
         return;
     end if;
     removal := format(
@@ -249,6 +252,41 @@ begin
         || 'where s.c5 operator(pg_catalog.<>) ''D'' on conflict (%6$s) do %7$s',
         i_target, v_names, v_values, v_key_values, v_changes, v_key,
         coalesce('update set ' || v_set, 'nothing')
+    );
+end
+$$;
+
+-- Write the statements that apply the changes of a table without a key. Rows are compared as texts, for not all types have
+-- an equality, and counted, for equal rows are as many as in the source. i_images: the columns of a row t. Locks nothing.
+create or replace function rowbus_spark.keyless_code(
+    i_target text, i_names text, i_values text, i_images text, i_changes text,
+    out removal text, out writing text
+)
+language plpgsql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_counted text := format(
+        '(select c.*, pg_catalog.sum(case when c.c5 operator(pg_catalog.=) ''I'' then 1 '
+        || 'when c.c5 operator(pg_catalog.=) ''D'' then -1 end) over (partition by c.image) as surplus, '
+        || 'pg_catalog.count(*) filter (where c.c5 operator(pg_catalog.=) ''I'') '
+        || 'over (partition by c.image order by c.c2, c.c3) as nth '
+        || 'from (select s.c2, s.c3, s.c5, s.c6, (row(%s))::pg_catalog.text as image from %s) as c)', i_values, i_changes
+    );
+begin
+    removal := format(
+        'delete from %1$s as r using (select t.tableoid as part, t.ctid as place, change.surplus, '
+        || 'pg_catalog.row_number() over (partition by change.image) as nth from %1$s as t inner join '
+        || '(select distinct s.image, s.surplus from %2$s as s where s.surplus operator(pg_catalog.<) 0) as change '
+        || 'on (row(%3$s))::pg_catalog.text operator(pg_catalog.=) change.image) as gone '
+        || 'where r.tableoid operator(pg_catalog.=) gone.part and r.ctid operator(pg_catalog.=) gone.place '
+        || 'and gone.nth operator(pg_catalog.+) gone.surplus operator(pg_catalog.<=) 0', i_target, v_counted, i_images
+    );
+    writing := format(
+        'insert into %s (%s) overriding system value select %s from %s as s '
+        || 'where s.c5 operator(pg_catalog.=) ''I'' and s.nth operator(pg_catalog.<=) s.surplus order by s.c2',
+        i_target, i_names, i_values, v_counted
     );
 end
 $$;
