@@ -35,11 +35,11 @@ async def install_only(database: Database, parts: Parts) -> None:
 
 
 async def install(
-    database: Database, parts: Parts, delayed: DelayService, publish: OnSession | None = None
+    database: Database, parts: Parts, delayed: DelayService, begin: OnSession | None = None
 ) -> None:
     """Create the queues that are missing; with install=False, raise QueueNotFoundError for the first instead.
 
-    Then `publish`, which raises nothing; on this session, as one from a pool would stay open beside an idle endpoint.
+    Then `begin`; on this session, as one from a pool would stay open beside an idle endpoint.
 
     Raises ShiftedTimesError as `DelayService.check`, ConfigurationError where row security applies to this role on a
     table that the endpoint reads, and what the check of a table raises.
@@ -51,7 +51,7 @@ async def install(
             if own.check is not None:
                 await own.check(session)
 
-    await _install(database, parts, delayed, check, read=[*_read_tables(parts)], publish=publish)
+    await _install(database, parts, delayed, check, read=[*_read_tables(parts)], begin=begin)
 
 
 async def _install(
@@ -61,7 +61,7 @@ async def _install(
     check: OnSession | None = None,
     *,
     read: Collection[QueueAddress] = (),
-    publish: OnSession | None = None,
+    begin: OnSession | None = None,
 ) -> None:
     session = await database.connect()
     try:
@@ -69,8 +69,8 @@ async def _install(
         if parts.address.backend == QueueAddress.backend:
             install = parts.settings.install
             await installer.install_lanes(session, parts.address, parts.lanes, install=install)
-        if publish is not None:
-            await publish(session)
+        if begin is not None:
+            await begin(session)
         await delayed.install(session)
         if check is not None:
             await check(session)

@@ -59,7 +59,7 @@ from rowbus.transport.uniqueness.table import UniqueKeeper
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.database.sessions import Database
+    from rowbus.database.sessions import AsyncSession, Database
     from rowbus.endpoint.parts import Parts
     from rowbus.endpoint.sender import FindSubscribers
     from rowbus.messages.address import QueueAddress
@@ -169,8 +169,7 @@ class RunningEndpoint:
     async def start(self) -> None:
         """Install what is missing, subscribe to the events handled, purge if asked to, and begin to receive."""
         try:
-            publish = None if self._publisher is None else self._publisher.begin
-            await install(self.database, self._parts, self._delays, publish)
+            await install(self.database, self._parts, self._delays, self._begin)
         except StoreUnavailableError as error:  # everything but the store, which the delay service waits for
             logger.warning("%s; the endpoint goes on, and what it delays waits in its Timeouts queue", error)
         await self._pool.open()
@@ -182,9 +181,6 @@ class RunningEndpoint:
         await self._delays.catch_up()
         queues = map(queue_table, self._parts.inputs)  # lanes with order, too, whose receivers come and go
         await prepare(self.database, queues, self._parts.settings)
-        await (
-            self._handler_watch.ask()
-        )  # before the first message: a restart does not undo what an operator said
         for receiver in self._receivers:
             await receiver.start()
         if self._ordered is not None:
@@ -194,6 +190,12 @@ class RunningEndpoint:
             await self._long.start()
         for service in self._background:
             await service.start()
+
+    async def _begin(self, session: AsyncSession) -> None:
+        """Publish the contract; hear what operators say before the first message: a restart does not undo that."""
+        if self._publisher is not None:
+            await self._publisher.begin(session)
+        await self._handler_watch.ask(session)
 
     async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
         """Drain the receivers, or interrupt them after `timeout` seconds; then close everything."""

@@ -26,7 +26,7 @@ from rowbus.transport.pauses.table import MESSAGE, PauseSubject, pause_now, paus
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rowbus.database.sessions import Session, SessionPool
+    from rowbus.database.sessions import AsyncSession, Session, SessionPool
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
     from rowbus.running.critical import Alarm
@@ -162,7 +162,10 @@ class HandlerWatch(Service):
             return []
 
     async def _end_cancelled(self, calls: Sequence[Call]) -> None:
-        held = await self.ask()
+        if self._table is None:
+            return
+        async with self._pool.session() as session:
+            held = await self.ask(session)
         cancelled = {one.name: Cancelling(one.person, one.why) for one in held if one.kind == MESSAGE}
         for call in calls if cancelled else ():
             cancelling = cancelled.get(call.message_id)
@@ -170,13 +173,11 @@ class HandlerWatch(Service):
                 call.cancels += 1
                 call.slot.cancel(cancelling.error(), urgency(call.cancels))
 
-    async def ask(self) -> Sequence[Pause]:
+    async def ask(self, session: AsyncSession) -> Sequence[Pause]:
         """Return what is in force in the table, and tell it. Raises StorageError."""
-        if self._table is None:
-            return ()
         self._asked = self._clock()
-        async with self._pool.session() as session:
-            readable = await session.run(self._table.can_be_read())
-            held = await session.run(self._table.list()) if readable else []
+        if self._table is None or not await session.run(self._table.can_be_read()):
+            return ()
+        held = await session.run(self._table.list())
         self._hear(held)
         return held
