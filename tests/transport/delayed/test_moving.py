@@ -515,7 +515,8 @@ async def test_an_idle_mover_asks_the_database_one_question_for_each_look(
     await within(mover.leads.wait())
     question = DelayedTable(SALES_DELAYED).next_due().query.native.decode()
     asked = (
-        "select query from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        "select query from pg_stat_activity "
+        "where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"
     )
 
     async def settled() -> bool:

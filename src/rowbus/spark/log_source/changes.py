@@ -399,7 +399,8 @@ def _kind(type_: str | None) -> _Kind | None:
         found = kind_of(type_)
     except ConfigurationError:  # the format sql: the end of a statement
         return _Kind(None, is_json=False)
-    return None if found is None else _Kind(OPERATIONS[found.operation], found.is_json)
+    word = None if found is None else OPERATIONS.get(found.operation)
+    return None if found is None or word is None else _Kind(word, found.is_json)
 
 
 def _is(operations: Column, *letters: str) -> Column:
