@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 INBOX: Final = "Inbox"
 """The qualifier of the table: `Billing.Inbox`."""
 
-PURGE_BATCH: Final = 1000  # rows deleted by one statement
-BATCH: Final = 1000  # rows deleted in one transaction
+PURGE_BATCH: Final = 1000  # rows that `purge` deletes by one statement
+BATCH: Final = 1000  # rows that the keeper deletes in one transaction
 WEEK: Final = timedelta(days=7)
 
 

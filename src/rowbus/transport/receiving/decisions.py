@@ -48,7 +48,7 @@ LONGEST_INTERVAL = 10.0  # when they are dear, or seemed so: what they find has 
 RESERVE = 0.05  # the share of time that full looks may take between these two
 
 SHORT: Final = 2.0
-"""Seconds: an idle receiver looks every `peek_delay`, a second, for what comes without a notification."""
+"""Seconds to be received in that polling cannot keep: an idle receiver looks every `peek_delay`, a second."""
 
 LARGEST: Final = 100
 """Messages of the largest unit."""
