@@ -1,8 +1,10 @@
-"""Clients: sending and publishing on a connection of the user's own, in the user's own transaction; and the inserts.
+"""Clients: sending and publishing on a connection of the user's own, in the user's own transaction.
+
+`Inserts` are the statements by which messages leave, of clients and of others that run them.
 
 Invariants: nothing is committed or rolled back here: a message exists when the caller's transaction commits. (In
-autocommit mode each call is its own transaction.) Inserts do no I/O: their sender runs them, in the transaction that it
-chooses.
+autocommit mode each call is its own transaction.) `Inserts` do no I/O: their sender runs them, in the transaction that
+it chooses.
 """
 
 from __future__ import annotations

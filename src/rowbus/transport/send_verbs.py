@@ -1,4 +1,4 @@
-"""The verbs by which a client sends and publishes, their options, and the value that these become.
+"""The verbs that send and publish, for clients, endpoints and contexts; their options, and the value that these become.
 
 A message is made by a composer and leaves by a connection; a class says which. What is done in between is written once,
 as coroutines; `def` callers run them to their end, on connections that block. So `send` is defined twice, and no more.
@@ -35,11 +35,20 @@ if TYPE_CHECKING:
     from rowbus.transport.composition import Composer, Destination, Incoming
     from rowbus.transport.uniqueness.table import UniqueSend
 
-
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 _DEFAULTS = NO_OPTIONS._asdict()
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+class ByRoute(Enum):
+    """In place of a message: the one given in place of the destination goes where its route says."""
+
+    ROUTED = "routed"
+
+
+ROUTED: Final = ByRoute.ROUTED
 
 
 class MessageOptions(TypedDict, total=False):
@@ -128,18 +137,6 @@ def _notes(kind: Any) -> dict[str, str]:  # noqa: ANN401 - as above
         name: note.removeprefix("Required[").removesuffix("]") if "Required" in note else note
         for name, note in notes.items()
     }
-
-
-T = TypeVar("T")
-
-
-class ByRoute(Enum):
-    """In place of a message: the one given in place of the destination goes where its route says."""
-
-    ROUTED = "routed"
-
-
-ROUTED: Final = ByRoute.ROUTED
 
 
 class Verbs(ABC):

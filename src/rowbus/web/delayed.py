@@ -1,10 +1,8 @@
-"""Delayed messages: the tables, what one holds, one message; cancel it, or send it now.
-
-Delayed messages as the page shows them, and the statements that find them.
+"""Delayed messages on the page: the tables, what one holds, one message; cancel it, or send it now.
 
 Invariants: an action does to the row what its question showed: it is found by its id and its time. Only tables that
 have the columns of delayed messages, and an owner that is trusted, are read or changed; a request for another is
-refused; the spans follow one another without a gap, so each message is in one of them.
+refused. The spans follow one another without a gap, so each message is in one of them.
 """
 
 from __future__ import annotations
@@ -40,13 +38,19 @@ if TYPE_CHECKING:
     from rowbus.web.operations import Operation
     from rowbus.web.visit import Visit
 
-
 MOST_COUNTED: Final = 100_000
 """Messages of one span are counted up to here."""
+ON_A_PAGE: Final = 50
+_BETWEEN: Final = "~"
 
 WIDEST: Final = 100.0
 NARROWEST: Final = 1.0
 """Widths of bars, in units of their drawing; a span with any message has a bar that can be seen."""
+
+GONE: Final = "This message does not wait any more: it was sent to its queue, or cancelled."
+TAKEN: Final = (
+    "Nothing was done: the message does not wait any more, or a mover has it in its hands just now."
+)
 
 _EDGES: Final = (
     ("within a minute", timedelta(minutes=1)),
@@ -78,31 +82,6 @@ class Bar(NamedTuple):
     def shown(self) -> str:
         """The count, which stops at a limit."""
         return f"{MOST_COUNTED:,} or more" if self.messages >= MOST_COUNTED else f"{self.messages:,}"
-
-
-def spans(at: datetime) -> Iterator[Span]:
-    """Give the spans as they are at a time: overdue, then ever longer ones."""
-    yield Span("overdue", None, at)
-    first = at
-    for name, length in _EDGES:
-        yield Span(name, first, at + length)
-        first = at + length
-    yield Span("later", first, None)
-
-
-def bars(counts: Iterable[tuple[str, int]]) -> list[Bar]:
-    """Return a bar for each count, the longest as wide as there is room."""
-    found = list(counts)
-    most = max((count for _, count in found), default=0)
-    return [Bar(name, count, _width(count, most)) for name, count in found]
-
-
-def _width(count: int, most: int) -> float:
-    return round(max(WIDEST * count / most, NARROWEST), 1) if count else 0.0
-
-
-ON_A_PAGE: Final = 50
-_BETWEEN: Final = "~"
 
 
 class WaitingRow(NamedTuple):
@@ -152,6 +131,27 @@ class One(NamedTuple):
     message: WaitingRow
     at: datetime
     may_change: bool
+
+
+def spans(at: datetime) -> Iterator[Span]:
+    """Give the spans as they are at a time: overdue, then ever longer ones."""
+    yield Span("overdue", None, at)
+    first = at
+    for name, length in _EDGES:
+        yield Span(name, first, at + length)
+        first = at + length
+    yield Span("later", first, None)
+
+
+def bars(counts: Iterable[tuple[str, int]]) -> list[Bar]:
+    """Return a bar for each count, the longest as wide as there is room."""
+    found = list(counts)
+    most = max((count for _, count in found), default=0)
+    return [Bar(name, count, _width(count, most)) for name, count in found]
+
+
+def _width(count: int, most: int) -> float:
+    return round(max(WIDEST * count / most, NARROWEST), 1) if count else 0.0
 
 
 def find_table(session: Session, addresses: Addresses, text: str) -> DelayedTable:
@@ -252,12 +252,6 @@ def _waiting(
     destination = "" if goes is None else str(goes.destination)
     headers = read_headers(found.headers)
     return WaitingRow(found.id, found.due, headers, found.headers, destination, found.size, body)
-
-
-GONE: Final = "This message does not wait any more: it was sent to its queue, or cancelled."
-TAKEN: Final = (
-    "Nothing was done: the message does not wait any more, or a mover has it in its hands just now."
-)
 
 
 async def _tables(visit: Visit) -> Response:

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 LASTS: Final = 24 * 60 * 60  # seconds; then a browser needs another ticket, whatever secret seals its cookie
 
-Who = Callable[[Request], Awaitable[Person | None]]
-
 ANSWERS_CARRY: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -51,6 +49,12 @@ WRONG_HOST: Final = (
     "This request names another host than this page is for. Open it as http://127.0.0.1:PORT, or start it with "
     "--allow-host NAME for each name that a proxy gives it.\n"
 )
+LOST: Final = (
+    "This address has been used, or was never valid: each one lets one browser in. The terminal or log of "
+    "`rowbus web` shows the next."
+)
+
+Who = Callable[[Request], Awaitable[Person | None]]
 
 
 class Guard:
@@ -136,12 +140,6 @@ def outside(
     """Answer with such a page."""
     template = site.templates.get_template("out.html")
     return HTMLResponse(template.render(text=text, title=title, links=links), status)
-
-
-LOST: Final = (
-    "This address has been used, or was never valid: each one lets one browser in. The terminal or log of "
-    "`rowbus web` shows the next."
-)
 
 
 class Entrance:

@@ -1,4 +1,4 @@
-"""Visitors of the page: who they are and what they may do, by which tickets and seals they come in.
+"""Visitors of the page: who they are and what they may do, and by which hosts, forms, tickets and seals they come in.
 
 Invariants: a person is a viewer unless the way by which they came in makes them an operator; what is missing or cannot
 be read is refused. A ticket works once; the next is made and announced when one was used; no seal is compared in a time
@@ -14,6 +14,9 @@ from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
+
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+ANY: Final = "*"
 
 
 class Role(Enum):
@@ -34,10 +37,6 @@ class Person(NamedTuple):
     def is_operator(self) -> bool:
         """Whether the person may act."""
         return self.role is Role.OPERATOR
-
-
-LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
-ANY: Final = "*"
 
 
 def host_of(value: str) -> str | None:

@@ -7,7 +7,7 @@ A reset empties a project's tables, so that the next run rebuilds them from thei
 (4.3) begins a new checkpoint but keeps a Parquet table's `_spark_metadata`, which lists the old batches as written. So
 it skips as many new batches, and rows are missing.
 
-Invariants: no existing file is overwritten, and only committed events are released. A table that is read from a log is
+Invariants: no existing file is overwritten; only committed events are released; a table that is read from a log is
 never emptied, because the log no longer has all its events.
 """
 
@@ -36,6 +36,9 @@ from rowbus.spark.pipelines.templates import for_shell, in_prose, quoted, unquot
 from rowbus.spark.session import LOCAL, LOGGING
 
 SPECIFICATION: Final = "spark-pipeline.yml"
+STORAGE: Final = "pipeline-storage"
+WAREHOUSE: Final = "spark-warehouse"
+_FULL_REFRESH: Final = "--full-refresh"
 _NOISE: Final = re.compile(r"WARNING: Using incubator modules")
 _SETTING: Final = re.compile(r"^\s*spark\.rowbus\.(\w+):\s*(.+?)\s*$", re.MULTILINE)
 
@@ -48,6 +51,13 @@ class ProjectRun(NamedTuple):
     exit_code: int
     warehouse: Path
     released: dict[str, int]
+
+
+class Rebuild(NamedTuple):
+    """A table to be rebuilt: the folder of its rows, and the checkpoints of the flows into it."""
+
+    rows: Path
+    progress: Path
 
 
 def init_project(directory: str | Path, *, log: str, name: str | None = None) -> list[Path]:
@@ -133,6 +143,38 @@ def release_project(directory: Path, dsn: str | None) -> dict[str, int]:
     return released
 
 
+def refuse_full_refresh(arguments: Sequence[str]) -> None:
+    """Raise ConfigurationError for arguments with which Spark leaves out rows."""
+    for argument in arguments:
+        if argument.startswith(_FULL_REFRESH):
+            raise ConfigurationError(
+                f"{argument} would leave out rows: Spark empties no Parquet table's _spark_metadata, and then takes "
+                "new batches for written ones. To make a table anew: rowbus spark run DIR --anew TABLE"
+            )
+
+
+def empty(folder: Path, tables: Sequence[str]) -> None:
+    """Delete the rows of these tables and the checkpoints of their flows, or of none if one table is refused.
+
+    Raises ConfigurationError for a table that does not exist or is read from a log.
+    """
+    for emptied in [_find(folder, table) for table in tables]:
+        # Checkpoints without rows would lose rows; rows without checkpoints do not.
+        shutil.rmtree(emptied.progress)
+        shutil.rmtree(emptied.rows)
+        emptied.rows.mkdir()
+
+
+def checkpoints(storage: Path) -> list[Path]:
+    """Return the newest checkpoint of each flow in a pipeline's storage; a full refresh begins another."""
+    flows: dict[Path, Path] = {}
+    for offsets in (storage / "_checkpoints").glob("**/offsets"):
+        found = offsets.parent
+        if found.name.isdecimal() and _number(flows.get(found.parent)) < int(found.name):
+            flows[found.parent] = found
+    return sorted(flows.values())
+
+
 @contextmanager
 def _configuration(folder: Path) -> Generator[str]:
     """Make a folder with Spark's settings: on its command line Spark 4.3 keeps only the last ten."""
@@ -166,51 +208,6 @@ def _spark_home() -> Path:
     if missing or spec is None or spec.origin is None:
         raise ConfigurationError(f"Declarative pipelines are not installed: {install_command('pipelines')}")
     return Path(spec.origin).parent
-
-
-STORAGE: Final = "pipeline-storage"
-WAREHOUSE: Final = "spark-warehouse"
-_FULL_REFRESH: Final = "--full-refresh"
-
-
-class Rebuild(NamedTuple):
-    """A table to be rebuilt: the folder of its rows, and the checkpoints of the flows into it."""
-
-    rows: Path
-    progress: Path
-
-
-def refuse_full_refresh(arguments: Sequence[str]) -> None:
-    """Raise ConfigurationError for arguments with which Spark leaves out rows."""
-    for argument in arguments:
-        if argument.startswith(_FULL_REFRESH):
-            raise ConfigurationError(
-                f"{argument} would leave out rows: Spark empties no Parquet table's _spark_metadata, and then takes "
-                "new batches for written ones. To make a table anew: rowbus spark run DIR --anew TABLE"
-            )
-
-
-def empty(folder: Path, tables: Sequence[str]) -> None:
-    """Delete the rows of these tables and the checkpoints of their flows, or of none if one table is refused.
-
-    Raises ConfigurationError for a table that does not exist or is read from a log.
-    """
-    for emptied in [_find(folder, table) for table in tables]:
-        shutil.rmtree(
-            emptied.progress
-        )  # first: checkpoints without rows would lose rows, rows without checkpoints do not
-        shutil.rmtree(emptied.rows)
-        emptied.rows.mkdir()
-
-
-def checkpoints(storage: Path) -> list[Path]:
-    """Return the newest checkpoint of each flow in a pipeline's storage; a full refresh begins another."""
-    flows: dict[Path, Path] = {}
-    for offsets in (storage / "_checkpoints").glob("**/offsets"):
-        found = offsets.parent
-        if found.name.isdecimal() and _number(flows.get(found.parent)) < int(found.name):
-            flows[found.parent] = found
-    return sorted(flows.values())
 
 
 def _find(folder: Path, table: str) -> Rebuild:

@@ -1,4 +1,4 @@
-"""Claims: take messages, acknowledge them, return those of ended leases; and the session that holds them.
+"""Claims of a query: take messages, acknowledge them, return those of ended leases; and the session that holds them.
 
 `ack` also finishes a run that Spark has left: the offsets of its checkpoint name the queue, the consumer and the claim.
 
@@ -40,8 +40,13 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import Session
     from rowbus.spark.queue_source.claim_table import Terms
 
-
 logger = logging.getLogger("rowbus.spark")
+
+T = TypeVar("T")
+
+RETRIES = 5
+PAUSE = 0.1  # seconds before the first retry, twice as long before each next, and between looks at a lock
+BEATS = 4  # extensions in the time of a lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +154,6 @@ def _return_one(session: Session, own: ClaimTable | None, failed: list[int]) -> 
         claim.address,
     )
     return messages
-
-
-T = TypeVar("T")
-
-RETRIES = 5
-PAUSE = 0.1  # seconds before the first retry, twice as long before each next, and between looks at a lock
-BEATS = 4  # extensions in the time of a lease
 
 
 class LeaseKeeper:

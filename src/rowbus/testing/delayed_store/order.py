@@ -1,6 +1,6 @@
-"""The contract on time: the earliest due message first, none early, and `next` knows of all of them.
+"""The contracts on time and on failures: the earliest due message first, and each failure counted in the storage.
 
-The contract on failures: they are counted in the storage, each once, against one message.
+No message comes early, and `next` knows of all of them. A failure is counted once, against one message.
 
 Invariant: these tests hold with any clock and time zone of the machine.
 """
@@ -164,26 +164,6 @@ class OrderContract(Contract):
                 self.run(check)
 
 
-@contextmanager
-def _time_zone(name: str) -> Generator[None]:
-    """Set the machine's time zone for this process, where that can be done."""
-    before = os.environ.get("TZ")
-    try:
-        _set_time_zone(name)
-        yield
-    finally:
-        _set_time_zone(before)
-
-
-def _set_time_zone(name: str | None) -> None:
-    if name is None:
-        os.environ.pop("TZ", None)
-    else:
-        os.environ["TZ"] = name
-    if hasattr(time, "tzset"):
-        time.tzset()
-
-
 class FailureCountContract(Contract):
     """How often a message has failed."""
 
@@ -265,6 +245,26 @@ class FailureCountContract(Contract):
             await _require_count(other, "1", 1, "before the lock on it ended")
 
         self.run(check)
+
+
+@contextmanager
+def _time_zone(name: str) -> Generator[None]:
+    """Set the machine's time zone for this process, where that can be done."""
+    before = os.environ.get("TZ")
+    try:
+        _set_time_zone(name)
+        yield
+    finally:
+        _set_time_zone(before)
+
+
+def _set_time_zone(name: str | None) -> None:
+    if name is None:
+        os.environ.pop("TZ", None)
+    else:
+        os.environ["TZ"] = name
+    if hasattr(time, "tzset"):
+        time.tzset()
 
 
 async def _require_count(store: DelayedMessageStore, message_id: str, failures: int, when: str) -> None:

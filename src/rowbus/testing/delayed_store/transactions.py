@@ -1,6 +1,7 @@
-"""The contract on transactions: what happens in one is kept or undone with it; and on enlisting in the queues' own.
+"""The contracts on transactions, on enlisting in the queues' own, and on locks.
 
-The contract on locks: what one instance has in hand no other gets, until it is let go.
+What happens in a transaction is kept or undone with it; what one instance has in hand no other gets, until it is let
+go.
 """
 
 from __future__ import annotations

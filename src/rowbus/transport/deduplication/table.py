@@ -1,12 +1,11 @@
-"""The table of accepted messages: the operations on it, on every database.
+"""The inbox: a table in which a database remembers the messages it has, so that each has its effects once.
 
-Each message's effects once, wherever they are: the database that holds them remembers which messages it has.
+`Inbox` and `AsyncInbox` are for handlers whose effects are not on `context.connection`: in a transaction of their own,
+or in another database. (An endpoint with the setting `deduplicate_for` does by itself what they do, in the receive
+transaction.)
 
-For handlers whose effects are not on `context.connection`: in a transaction of their own, or in another database. (An
-endpoint with the setting `deduplicate_for` does by itself what is here, in the receive transaction.)
-
-Invariants: nothing here names a database. Nothing is committed here; a message is noted when the caller's transaction
-commits; as of every `RecordKeeper`.
+Invariants: nothing here names a database. Inboxes commit nothing: a message is noted when the caller's transaction
+commits. `InboxKeeper` has those of every `RecordKeeper`.
 """
 
 from __future__ import annotations
@@ -32,6 +31,13 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, SessionPool
     from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.running.critical import Alarm
+
+INBOX: Final = "Inbox"
+"""The qualifier of the table: `Billing.Inbox`."""
+
+PURGE_BATCH: Final = 1000  # rows that `purge` deletes by one statement
+BATCH: Final = 1000  # rows that the keeper deletes in one transaction
+WEEK: Final = timedelta(days=7)
 
 
 class InboxTable(RecordStatements):
@@ -79,17 +85,9 @@ def own_inbox(address: QueueAddress) -> OwnTable:
     return OwnTable(inbox_table(address), called, f"{INSTALL}, or do without: deduplicate_for=None")
 
 
-INBOX: Final = "Inbox"
-"""The qualifier of the table: `Billing.Inbox`."""
-
-
 def inbox_address(endpoint: str, addresses: Addresses) -> QueueAddress:
     """Return the table of what an endpoint has processed."""
     return addresses.for_endpoint(endpoint, qualifier=INBOX)
-
-
-PURGE_BATCH: Final = 1000  # rows deleted by one statement
-WEEK: Final = timedelta(days=7)
 
 
 class Inbox:
@@ -172,9 +170,6 @@ def _table(endpoint: str, addresses: Addresses) -> InboxTable:
     address: QueueAddress = inbox_address(endpoint, addresses)
     address.validate()
     return inbox_table(address)
-
-
-BATCH: Final = 1000  # rows deleted in one transaction
 
 
 class InboxKeeper(RecordKeeper):

@@ -1,6 +1,6 @@
 """One due message, from its store to its destination, or to the error queue.
 
-The scope of the transaction in which a delayed message leaves its store: everything, or the store's part only.
+The scope of the transaction in which it leaves its store is everything, or the store's part only.
 
 Invariants: a message leaves the store only after it was sent, in the same transaction or in one that commits later; so
 no failure, and no end of this process, loses it. A failure is counted before the message is tried again. What was sent
@@ -43,6 +43,14 @@ if TYPE_CHECKING:
     from rowbus.transport.delayed_store.protocol import DelayedMessage, DelayedMessageStore
     from rowbus.transport.queues.destination_rule import Ask, Destinations
     from rowbus.transport.receiving.dispatcher import Dispatcher
+
+logger = logging.getLogger("rowbus.delaying")
+
+RECOVERING = "Failed to execute error handling for delayed message forwarding"
+SENT_REMEMBERED = 10_000  # messages that were sent and could not be removed
+MOST_HELD = 2  # attempts that wait after a failure and take no hand from other messages
+
+_Key: TypeAlias = "tuple[str, datetime]"
 
 
 class Scope(NamedTuple):
@@ -124,14 +132,6 @@ async def scopes(store: DelayedMessageStore, pool: SessionPool, dispatcher: Disp
     async with pool.session() as session:
         shared = store.enlist(session.connection) is not None
     return SharedScopes(store, pool, dispatcher) if shared else ForeignScopes(store, dispatcher)
-
-
-logger = logging.getLogger("rowbus.delaying")
-
-RECOVERING = "Failed to execute error handling for delayed message forwarding"
-_Key: TypeAlias = "tuple[str, datetime]"
-SENT_REMEMBERED = 10_000  # messages that were sent and could not be removed
-MOST_HELD = 2  # attempts that wait after a failure and take no hand from other messages
 
 
 class _Phase(Enum):

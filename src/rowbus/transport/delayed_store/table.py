@@ -1,6 +1,4 @@
-"""The table of a delayed message store: the operations on it, on every database.
-
-A delayed message on its way to a store: in the queue `<endpoint>.Timeouts`, then as a `DelayedMessage`'s parts.
+"""The table of a delayed message store, on every database, and the queue `<endpoint>.Timeouts` on the way to a store.
 
 The queue holds the message as it will be, and beside its headers two properties: the destination and when it is due
 (docs/wire-format.md#timeouts-queue). They are removed before the message goes on.
@@ -28,6 +26,11 @@ if TYPE_CHECKING:
     from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.transport.delayed.table import DelayedState
     from rowbus.transport.delayed_store.protocol import DelayedMessage
+
+QUALIFIER = "Timeouts"
+PROPERTIES = "NServiceBus.Timeouts.Properties."
+DESTINATION = f"{PROPERTIES}NServiceBus.Timeout.Destination"
+DUE = f"{PROPERTIES}NServiceBus.Timeout.Expire"
 
 
 class KeptMessage(NamedTuple):
@@ -95,10 +98,7 @@ def delayed_store_table(address: QueueAddress) -> DelayedStoreTable:
     return table
 
 
-QUALIFIER = "Timeouts"
-PROPERTIES = "NServiceBus.Timeouts.Properties."
-DESTINATION = f"{PROPERTIES}NServiceBus.Timeout.Destination"
-DUE = f"{PROPERTIES}NServiceBus.Timeout.Expire"
+# --------------------------------------------------------------------------------------------------- the Timeouts queue
 
 
 class TimeoutMessage(NamedTuple):

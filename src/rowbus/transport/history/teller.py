@@ -1,10 +1,10 @@
-"""How long an endpoint's handlers took, told to the history once a minute.
+"""Times of an endpoint's handlers: counted by steps that grow, and told to the history once a minute.
 
-How long handlers took, counted by steps that grow: what can be added up over processes, minutes and hours.
+Counts by steps can be added up over processes, minutes and hours.
 
-Invariants: nothing is told where the table is missing, a stranger's, or not granted; what could not be told is dropped,
-and an outage of it keeps nothing from being handled. Pure; what is read off is at most `STEP` times too long or too
-short.
+Invariants: what is read off the counts is at most `STEP` times too long or too short; `step_of` and `quantile` are
+pure. Nothing is told where the table is missing, a stranger's, or not granted; what could not be told is dropped, and
+an outage of it keeps nothing from being handled.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.history.table import HistoryTable
 
+logger = logging.getLogger("rowbus.history")
+
+PERIOD: Final = 60.0  # seconds
 
 SHORTEST: Final = 0.001
 """Seconds; what is shorter counts as this."""
@@ -31,7 +34,6 @@ SHORTEST: Final = 0.001
 STEP: Final = 2**0.5
 STEPS: Final = 46
 """As many counts: the last begins above an hour and a half."""
-
 _WIDTH: Final = log(STEP)
 
 
@@ -50,11 +52,6 @@ def quantile(counts: Sequence[int], share: float) -> float | None:
         if count and passed >= wanted:
             return SHORTEST * STEP**step
     return None
-
-
-logger = logging.getLogger("rowbus.history")
-
-PERIOD: Final = 60.0  # seconds
 
 
 class HandlingTimes:

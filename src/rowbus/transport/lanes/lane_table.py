@@ -1,11 +1,10 @@
-"""The statements of lanes, on PostgreSQL: the rule in the database, who has which lane, and a message's place.
+"""Lanes in the database, on PostgreSQL: statements on their rule, holders and messages, and the watch over who works.
 
-The watch over an endpoint's lanes: a thread that asks who works on them, and so shows that this process does.
+The watch is a thread that asks who works on an endpoint's lanes, and so shows that this process does. It is a thread
+because a handler may block the event loop: its process works, and keeps its lanes.
 
-It is a thread because a handler may block the event loop: its process works, and keeps its lanes.
-
-Invariants: each runs in its runner's transaction, and waits for nothing unless it says so. While the watch goes on, the
-server has seen this process within `PERIOD`, as long as it answers.
+Invariants: each statement runs in its runner's transaction, and waits for nothing unless it says so. While the watch
+goes on, the server has seen this process within `PERIOD`, as long as it answers.
 """
 
 from __future__ import annotations
@@ -27,7 +26,11 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Rows
     from rowbus.messages.address import QueueAddress
 
+logger = logging.getLogger("rowbus.lanes")
 
+PERIOD: Final = 1.0  # seconds between two looks
+PATIENCE: Final = 4.0  # seconds without a look after which a process is taken to have stopped
+ENDS_WITHIN: Final = 5.0  # seconds in which a look on its way is waited for at the end
 _FOLDER: Final = "transport/lanes/sql/postgresql"
 
 
@@ -146,11 +149,7 @@ def _survey(locks: dict[str, int], rows: Rows, _count: int) -> Survey:
     return Survey(tuple(members), holders)
 
 
-logger = logging.getLogger("rowbus.lanes")
-
-PERIOD: Final = 1.0  # seconds between two looks
-PATIENCE: Final = 4.0  # seconds without a look after which a process is taken to have stopped
-ENDS_WITHIN: Final = 5.0  # seconds in which a look on its way is waited for at the end
+# ------------------------------------------------------------------------------------------------------------ the watch
 
 
 class LaneWatch:

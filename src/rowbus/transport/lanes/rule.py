@@ -1,14 +1,12 @@
-"""The lanes of an endpoint as a value: how many queues it has beside its own, and which of them a message goes to.
+"""The lanes of an endpoint as values: its queues beside its own, who serves which, and which a message goes to.
 
 A lane is one more queue of the endpoint, `Sales#3` or `Sales#urgent`, of the shape that all queues have. A trigger on
 the endpoint's own queue puts what names a lane there; what names none stays (docs/how-to/order-priority-fairness.md).
 
-The assignment of an endpoint's lanes to the processes that serve it.
-
-Each process asks who there is, and takes the lanes that this rule gives it; so all come to the same without talking to
+Each process asks who there is, and takes the lanes that `assign` gives it; so all come to the same without talking to
 each other, and each lane moves once when a process comes or goes.
 
-Invariants: pure. Which lane a message goes to the trigger knows alone: `sql/postgresql/create_function.sql`. Pure.
+Invariants: all is pure. Which lane a message goes to the trigger knows alone: `sql/postgresql/create_function.sql`.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from rowbus.messages.address import QueueAddress
-
 
 Q = TypeVar("Q")  # a queue, and what is known of it
 
@@ -79,6 +76,27 @@ class Lanes:
         if self.kind is LaneKind.NAME:
             return f"the lanes {', '.join(self.names)} by priority"
         return f"{len(self.names)} lanes by {'key' if self.is_ordered else self.header}"
+
+
+class Holder(NamedTuple):
+    """The session that has a lane, by its number on the server, and the process of the endpoint that it is of."""
+
+    pid: int
+    process: int | None
+
+
+class Survey(NamedTuple):
+    """The processes that work on the lanes, in the order of their numbers, and who has which lane."""
+
+    members: tuple[int, ...]
+    holders: Mapping[int, Holder]
+
+
+class Assignment(NamedTuple):
+    """The lanes of one process, and the sessions that keep them from it though their process answers no more."""
+
+    lanes: frozenset[int]
+    stranded: tuple[int, ...]
 
 
 def own_queues(addresses: Collection[QueueAddress]) -> dict[QueueAddress, QueueAddress]:
@@ -160,33 +178,6 @@ def require_lanes(given: object) -> Lanes | None:
     )
 
 
-def _numbers(lanes: object) -> tuple[str, ...]:
-    if not isinstance(lanes, int) or isinstance(lanes, bool) or not 1 <= lanes <= MOST:
-        raise ConfigurationError(f"lanes is {lanes!r}; give a number from 1 to {MOST}.")
-    return tuple(map(str, range(lanes)))
-
-
-class Holder(NamedTuple):
-    """The session that has a lane, by its number on the server, and the process of the endpoint that it is of."""
-
-    pid: int
-    process: int | None
-
-
-class Survey(NamedTuple):
-    """The processes that work on the lanes, in the order of their numbers, and who has which lane."""
-
-    members: tuple[int, ...]
-    holders: Mapping[int, Holder]
-
-
-class Assignment(NamedTuple):
-    """The lanes of one process, and the sessions that keep them from it though their process answers no more."""
-
-    lanes: frozenset[int]
-    stranded: tuple[int, ...]
-
-
 def assign(survey: Survey, process: int, lanes: int) -> Assignment:
     """Return what a process is to have: every so many-th lane."""
     if process not in survey.members:
@@ -199,3 +190,9 @@ def assign(survey: Survey, process: int, lanes: int) -> Assignment:
         if lane in own and holder.process is not None and holder.process not in survey.members
     )
     return Assignment(own, stranded)
+
+
+def _numbers(lanes: object) -> tuple[str, ...]:
+    if not isinstance(lanes, int) or isinstance(lanes, bool) or not 1 <= lanes <= MOST:
+        raise ConfigurationError(f"lanes is {lanes!r}; give a number from 1 to {MOST}.")
+    return tuple(map(str, range(lanes)))

@@ -1,12 +1,11 @@
-"""The turns of lanes that share a process: which of those that wait is next.
+"""The turns of lanes that share a process: which of those that wait is next, and the sessions that their slots share.
 
 Each lane has a share of the turns by its weight while several wait (stride scheduling: Waldspurger and Weihl, 1995). A
-lane that comes after a rest begins where the others are: it cannot save turns up.
+lane that comes after a rest begins where the others are: it cannot save turns up. Between two turns a slot leaves its
+sessions on the shelf.
 
-The sessions that slots of several queues share: a slot leaves its own here between two turns.
-
-Invariants: at most so many are in hand at a time; no lane that waits is passed over for ever. What is taken is idle,
-and belongs to one slot; what is left here is closed in the end.
+Invariants: at most so many turns are in hand at a time; no lane that waits is passed over for ever. A session that is
+taken is idle, and belongs to one slot; one that is left is closed in the end.
 """
 
 from __future__ import annotations
@@ -23,10 +22,8 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import AsyncSession, ReceiveSession
 
-
-LASTS: Final = (
-    0.01  # seconds for which a turn goes on, though others wait: a receive then travels with each commit
-)
+LASTS: Final = 0.01
+"""Seconds for which a turn goes on, though others wait: a receive then travels with each commit."""
 
 
 class Turn:

@@ -4,14 +4,12 @@ A place is an advisory lock of the transaction in which the message is received:
 ends (docs/decisions/0044-a-place-is-a-lock.md). Two keys may share a lock, by the hash of their names: then fewer of
 them are in hand at a time, and never more.
 
-When messages that found no place come again: one key's share of a process's attention.
+A key has a line, in which messages that found no place come again one pace apart. The pace is found by trying: it
+doubles when one that waited finds no place, and halves when it finds one. So about every second one that comes again is
+handled, however long handlers take and however many processes there are, and no place stays free for long.
 
-A key has a line, in which those that wait come again one pace apart. The pace is found by trying: it doubles when one
-that waited finds no place, and halves when it finds one. So about every second one that comes again is handled, however
-long handlers take and however many processes there are, and no place stays free for long.
-
-Invariants: nobody waits for a place on a session: a message without one waits in a table, or where it is. Pure
-bookkeeping; the pace is always `SHORTEST` or `LONGEST` or between them; only lines that are in use are remembered.
+Invariants: nobody waits for a place on a session: a message without one waits in a table, or where it is. Lines are
+pure bookkeeping: the pace is always `SHORTEST` or `LONGEST` or between them; only lines that are in use are remembered.
 """
 
 from __future__ import annotations
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
     from rowbus.messages.message import MessageRow
     from rowbus.transport.limits.concurrency import CrowdedMessage
 
+MOST_AT_ONCE: Final = 20
+"""Messages that a slot receives together: each may take a lock, of which the server has a few thousand."""
 
 SHORTEST: Final = 0.001
 LONGEST: Final = 1.0
@@ -38,6 +38,16 @@ FARTHEST: Final = 600.0
 """Seconds for which a message waits, at most, until its limit is looked at again."""
 KEPT: Final = 10_000
 """Lines that are remembered."""
+
+FindPlaces = Callable[["MessageRow", "Runs"], Awaitable["CrowdedMessage | None"]]
+"""Says which places a message needs; None for one that needs none."""
+
+
+class Wait(NamedTuple):
+    """For what key a message waits, and in how many seconds it comes again."""
+
+    key: str
+    seconds: float
 
 
 class Line:
@@ -77,20 +87,6 @@ class Returns:
         if len(self._lines) > KEPT:
             del self._lines[next(iter(self._lines))]
         return line
-
-
-FindPlaces = Callable[["MessageRow", "Runs"], Awaitable["CrowdedMessage | None"]]
-"""Says which places a message needs; None for one that needs none."""
-
-MOST_AT_ONCE: Final = 20
-"""Messages that a slot receives together: each may take a lock, of which the server has a few thousand."""
-
-
-class Wait(NamedTuple):
-    """For what key a message waits, and in how many seconds it comes again."""
-
-    key: str
-    seconds: float
 
 
 class PlaceKeeper:

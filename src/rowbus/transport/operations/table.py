@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.messages.address import Addresses
 
-
 OPERATIONS: Final = "Rowbus.Operations"
 """The name of the table, in the schema of names that are given without one."""
 
 RUNNING: Final = "running"
 STOPPING: Final = "stopping"
 """A person asked to stop it; its work looks between two transactions."""
+
+DONE, FAILED = "done", "failed"
 
 
 class OperationRow(NamedTuple):
@@ -128,9 +129,6 @@ def operations_table(addresses: Addresses) -> OperationsTable:
     address = addresses.for_endpoint(OPERATIONS)
     table: OperationsTable = bound_table("rowbus.transport.operations", "OperationsTable", address)
     return table
-
-
-DONE, FAILED = "done", "failed"
 
 
 class Act(NamedTuple):

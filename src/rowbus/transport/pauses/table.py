@@ -4,9 +4,8 @@ A scale is one that leaves so much running: messages at a time, or worker proces
 
 Who works on something asks with the statement `holds`, about once a second while there is something to do.
 
-Invariants: a pause is in force from the commit that adds it; where the table is missing, nothing is paused. Nothing is
-asked while there is nothing to do, and a statement more a second otherwise; a table that is missing, or that the role
-may not read, pauses nothing.
+Invariants: a pause is in force from the commit that adds it; a table that is missing, or that the role may not read,
+pauses nothing. A `Hold` asks nothing while there is nothing to do, and a statement more a second otherwise.
 """
 
 from __future__ import annotations
@@ -32,13 +31,18 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.messages.address import Addresses, QueueAddress
 
+logger = logging.getLogger("rowbus.receiving")
+
+PERIOD: Final = 1.0  # seconds between two questions
 
 PAUSES: Final = "Rowbus.Pauses"
 """The name of the table, in the schema of names that are given without one."""
 
-
 MESSAGE: Final = "message"
 """The kind of a hold on one message, by its id: who has it in hand is to end its handler."""
+
+MOST: Final = 1000
+"""How much can be said to run, at most."""
 
 
 class PauseKind(Enum):
@@ -55,10 +59,6 @@ class ScaleKind(Enum):
 
     CONCURRENCY = "concurrency"
     WORKERS = "workers"
-
-
-MOST: Final = 1000
-"""How much can be said to run, at most."""
 
 
 class PauseSubject(NamedTuple):
@@ -148,34 +148,6 @@ def pauses_address(addresses: Addresses) -> QueueAddress:
     return addresses.for_endpoint(PAUSES)
 
 
-def paused(session: Session, addresses: Addresses) -> tuple[Pause, ...]:
-    """Return what is paused in a database; nothing where no table can be read."""
-    return tuple(one for one in _in_force(session, addresses) if one.amount is None)
-
-
-def scaled(session: Session, addresses: Addresses) -> tuple[Pause, ...]:
-    """Return what is scaled in a database; nothing where no table can be read."""
-    return tuple(one for one in _in_force(session, addresses) if one.amount is not None)
-
-
-def scale_of(found: Iterable[Pause], kind: ScaleKind, endpoint: str) -> Pause | None:
-    """Return the scale of an endpoint among what is in force."""
-    what = (kind.value, endpoint)
-    return next((one for one in found if (one.kind, one.name) == what and one.amount is not None), None)
-
-
-def _in_force(session: Session, addresses: Addresses) -> Sequence[Pause]:
-    if addresses.backend != "postgresql":
-        return ()
-    table = pauses_table(pauses_address(addresses))
-    return session.run(table.list()) if session.run(table.can_be_read()) else ()
-
-
-logger = logging.getLogger("rowbus.receiving")
-
-PERIOD: Final = 1.0  # seconds between two questions
-
-
 def pause_now(
     session: Session,
     address: QueueAddress,
@@ -211,6 +183,29 @@ def scale_now(
     elif not session.run(table.is_wide()):
         session.run(table.widen())
     return session.run(table.scale(what, amount, person=person, why=why, until=until))
+
+
+def paused(session: Session, addresses: Addresses) -> tuple[Pause, ...]:
+    """Return what is paused in a database; nothing where no table can be read."""
+    return tuple(one for one in _in_force(session, addresses) if one.amount is None)
+
+
+def scaled(session: Session, addresses: Addresses) -> tuple[Pause, ...]:
+    """Return what is scaled in a database; nothing where no table can be read."""
+    return tuple(one for one in _in_force(session, addresses) if one.amount is not None)
+
+
+def scale_of(found: Iterable[Pause], kind: ScaleKind, endpoint: str) -> Pause | None:
+    """Return the scale of an endpoint among what is in force."""
+    what = (kind.value, endpoint)
+    return next((one for one in found if (one.kind, one.name) == what and one.amount is not None), None)
+
+
+def _in_force(session: Session, addresses: Addresses) -> Sequence[Pause]:
+    if addresses.backend != "postgresql":
+        return ()
+    table = pauses_table(pauses_address(addresses))
+    return session.run(table.list()) if session.run(table.can_be_read()) else ()
 
 
 class Hold:

@@ -1,14 +1,14 @@
 """Subscriptions to topics, and an event on its way to its subscribers, each of which gets a copy.
 
+A topic is a type's name on the wire. A publisher looks for the subscribers of an event's own type and of all its
+parents; a subscriber is written down under exactly the types it asked for.
+
 Where the database can, one statement sends many copies. It fails as a whole, and cannot say because of which queue; so
 the copies are then sent one by one, and that fails with the name of the queue, and what to do. Or it succeeds, where
 the plan of the one statement was gone, discarded behind the driver's back.
 
 Who may write a subscription names the queue, so it must be one that runs no stranger's code. That is remembered of a
 connection: what its role trusts, another's may not.
-
-A topic is a type's name on the wire. A publisher looks for the subscribers of an event's own type and of all its
-parents; a subscriber is written down under exactly the types it asked for.
 
 Invariants: all subscribers get a copy, or none does and the caller's transaction goes on. What does not fit the table
 NServiceBus made is refused before any I/O, never cut.
@@ -35,12 +35,17 @@ if TYPE_CHECKING:
     Addresses = tuple[QueueAddress, ...]
     Copies = Callable[[Addresses], Sequence[Statement[None]]]
 
+T = TypeVar("T")
 
 LONGEST: Final = 200
 """Characters that fit into each column of the table: varchar(200)."""
 
 EVERY_EVENT: Final = ("NServiceBus.IEvent", "NServiceBus.IMessage", "System.Object")
 """What every .NET event is too, so that .NET subscribers may be written down under these names."""
+
+_OF_NO_QUEUE: Final = ("25", "57")  # the transaction had failed before; a user or a timeout cancelled it
+
+_remembered: WeakKeyDictionary[object, dict[QueueAddress, Destinations]] = WeakKeyDictionary()
 
 
 class TopicSubscription(NamedTuple):
@@ -49,36 +54,6 @@ class TopicSubscription(NamedTuple):
     endpoint: str
     topic: str
     queue: str
-
-
-@lru_cache(maxsize=1000)
-def topics_of(types: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the topics under which subscribers of an event of these types, its own and its parents', may be found."""
-    return tuple(dict.fromkeys((*types, *EVERY_EVENT)))
-
-
-def check_subscription(endpoint: str, topics: Iterable[str], address: QueueAddress) -> None:
-    """Raise ConfigurationError if a subscription cannot be written down."""
-    _check("The endpoint's name", endpoint)
-    _check("The queue's address", address.canonical)
-    for topic in topics:
-        _check("The type's name", topic)
-
-
-def _check(what: str, text: str) -> None:
-    if not text or "\0" in text:
-        raise ConfigurationError(f"{what} {text!r} cannot be part of a subscription.")
-    if len(text) > LONGEST:
-        raise ConfigurationError(
-            f"{what} {text[:LONGEST]!r}… has {len(text)} characters; the table of subscriptions, which is shared with "
-            f"NServiceBus, holds {LONGEST}."
-        )
-
-
-T = TypeVar("T")
-
-_remembered: WeakKeyDictionary[object, dict[QueueAddress, Destinations]] = WeakKeyDictionary()
-_OF_NO_QUEUE: Final = ("25", "57")  # the transaction had failed before; a user or a timeout cancelled it
 
 
 class Publication(NamedTuple):
@@ -111,6 +86,24 @@ class Publication(NamedTuple):
         return [*self.kept, sent, *(table.send_copy(sent) for table in others), *woken]
 
 
+class _UnknownQueue(Exception):  # noqa: N818 - nobody is told
+    """A queue subscribes that was not looked at."""
+
+
+@lru_cache(maxsize=1000)
+def topics_of(types: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the topics under which subscribers of an event of these types, its own and its parents', may be found."""
+    return tuple(dict.fromkeys((*types, *EVERY_EVENT)))
+
+
+def check_subscription(endpoint: str, topics: Iterable[str], address: QueueAddress) -> None:
+    """Raise ConfigurationError if a subscription cannot be written down."""
+    _check("The endpoint's name", endpoint)
+    _check("The queue's address", address.canonical)
+    for topic in topics:
+        _check("The type's name", topic)
+
+
 async def publish(session: UserSession, publication: Publication) -> None:
     """Ask who subscribes and send the copies, in the session's transaction; raises as `Client.publish`."""
     destinations = _destinations_of(session.connection, publication.subscriptions)
@@ -120,6 +113,16 @@ async def publish(session: UserSession, publication: Publication) -> None:
         if not _may_be_a_queues(error):
             raise
         await _publish(session, publication.subscribers, publication.one_by_one, destinations)
+
+
+def _check(what: str, text: str) -> None:
+    if not text or "\0" in text:
+        raise ConfigurationError(f"{what} {text!r} cannot be part of a subscription.")
+    if len(text) > LONGEST:
+        raise ConfigurationError(
+            f"{what} {text[:LONGEST]!r}… has {len(text)} characters; the table of subscriptions, which is shared with "
+            f"NServiceBus, holds {LONGEST}."
+        )
 
 
 async def _publish(
@@ -150,10 +153,6 @@ async def _answer(session: UserSession, question: Statement[T]) -> T:
     if question.decode is no_rows:
         return await session.run(question)
     return await session.run(question, then=lambda _answered: ())
-
-
-class _UnknownQueue(Exception):  # noqa: N818 - nobody is told
-    """A queue subscribes that was not looked at."""
 
 
 def _destinations_of(connection: object, subscriptions: QueueAddress) -> Destinations:

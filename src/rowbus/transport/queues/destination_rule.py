@@ -11,10 +11,10 @@ The database is asked once for each destination and then not for a while, so tha
 stranger could change the table, or put another in its place, it is asked each time, and again once the transaction that
 sends there has locked it.
 
-The queues of ServiceControl, whose names no endpoint may have.
+No endpoint may have the name of a queue of ServiceControl's.
 
-Invariants: what is remembered is bounded, and only destinations that passed are remembered; an address is allowed or
-not by its names alone, compared exactly. Pure.
+Invariants: what is remembered is bounded, and only destinations that passed are remembered. `DestinationRule` is pure:
+an address is allowed or not by its names alone, compared exactly. `check_endpoint_name` is pure.
 """
 
 from __future__ import annotations
@@ -42,9 +42,29 @@ if TYPE_CHECKING:
     Ask = Callable[[Statement[Any]], Awaitable[Any]]
     Doubtful = MutableMapping[QueueAddress, "Destinations"]
 
-
 EVERY: Final = "*"
 """As the table of an address that is allowed: every queue of its schema."""
+
+REMEMBERED: Final = 1000  # destinations
+FOR_SECONDS: Final = 60.0
+REMEDY: Final = "EndpointSettings(allowed_destinations=…) allows more"
+NO_QUEUE: Final = "what is there is no queue"
+
+SERVICECONTROL: Final = (
+    "Particular.ServiceControl",
+    "Particular.ServiceControl.Errors",
+    "Particular.ServiceControl.staging",
+    "Particular.ServiceControl.Audit",
+    "Particular.ServiceControl.Audit.Errors",
+    "Particular.Monitoring",
+    "ServiceControl.ThroughputData",
+)
+"""The queues that its three instances receive from, make when they are set up, and send to each other through."""
+COPIES: Final = ("error", "audit")
+"""The queues that endpoints send to and it receives from, as they are called unless it is told otherwise."""
+FORWARDED: Final = ("error.log", "audit.log")
+"""Where it forwards what it has imported, if it is told to."""
+_RESERVED: Final = {name.casefold() for name in (*SERVICECONTROL, *COPIES, *FORWARDED)}
 
 
 class DestinationRule(NamedTuple):
@@ -69,6 +89,14 @@ class DestinationRule(NamedTuple):
 ANY_QUEUE: Final = DestinationRule(None, "any queue")
 
 
+class Standing(NamedTuple):
+    """What the database says of a destination: None for `reason` if nothing is there, empty if it is a queue to use."""
+
+    reason: str | None
+    is_firm: bool = True
+    """Whether only trusted roles could change that."""
+
+
 def same_schema(queue: QueueAddress) -> DestinationRule:
     """Allow the queues of the schema that a queue is in."""
     return DestinationRule(frozenset((replace(queue, table=EVERY),)), f"the queues beside {queue}")
@@ -80,12 +108,6 @@ def listed(queues: Iterable[QueueAddress]) -> DestinationRule:
     return DestinationRule(allowed, ", ".join(sorted(map(str, allowed))) or "no queue")
 
 
-REMEMBERED: Final = 1000  # destinations
-FOR_SECONDS: Final = 60.0
-REMEDY: Final = "EndpointSettings(allowed_destinations=…) allows more"
-NO_QUEUE: Final = "what is there is no queue"
-
-
 def destination_rule(allowed: Allowed, queue: QueueAddress) -> DestinationRule:
     """Return the rule of a setting, for what comes from a queue. Raises InvalidAddressError."""
     if allowed is AllowedDestinations.ANY_QUEUE:
@@ -95,42 +117,10 @@ def destination_rule(allowed: Allowed, queue: QueueAddress) -> DestinationRule:
     return listed(queue.meant(text) for text in allowed)
 
 
-class Standing(NamedTuple):
-    """What the database says of a destination: None for `reason` if nothing is there, empty if it is a queue to use."""
-
-    reason: str | None
-    is_firm: bool = True
-    """Whether only trusted roles could change that."""
-
-
-def find_standing(
-    destination: QueueAddress, queue: QueueAddress, *, is_named: bool, keeps: bool = False
-) -> Steps[Standing]:
-    """Ask whether a destination that a message of `queue` names is a queue, and whose code it runs.
-
-    The owner of one that the operator `is_named` for is not asked about. With `keeps`, in the transaction that sends
-    there, one that strangers could change is locked and asked about again; else nothing is locked.
-    """
-    table = queue_table(destination)
-    found = yield from _ask(table, queue, is_named=is_named)
-    if not keeps or found != Standing("", is_firm=False):
-        return found
-    yield from table.keep()
-    return (yield from _ask(table, queue, is_named=is_named))
-
-
-def _ask(table: QueueTable, queue: QueueAddress, *, is_named: bool) -> Steps[Standing]:
-    is_queue: bool | None = yield table.is_queue()
-    if not is_queue:
-        return Standing(None if is_queue is None else NO_QUEUE)
-    asked = None if is_named else table.ownership(queue)
-    if asked is None:
-        return Standing("")
-    whose: Ownership | None = yield asked
-    if whose is None:
-        return Standing(None)
-    reason = whose.reason or whose.runs
-    return Standing(f"{reason}; {advice(reason)}" if reason else "", whose.is_firm)
+def moved_destinations(allowed: Allowed, delayed: QueueAddress) -> Destinations:
+    """Return what the due messages of a table may be moved to. Raises InvalidAddressError."""
+    remedy = "NativeDelayedDelivery(allowed_destinations=…) allows more"
+    return Destinations(destination_rule(allowed, delayed), delayed, remedy=remedy)
 
 
 class Destinations:
@@ -214,30 +204,34 @@ class Destinations:
         )
 
 
-def moved_destinations(allowed: Allowed, delayed: QueueAddress) -> Destinations:
-    """Return what the due messages of a table may be moved to. Raises InvalidAddressError."""
-    remedy = "NativeDelayedDelivery(allowed_destinations=…) allows more"
-    return Destinations(destination_rule(allowed, delayed), delayed, remedy=remedy)
+def find_standing(
+    destination: QueueAddress, queue: QueueAddress, *, is_named: bool, keeps: bool = False
+) -> Steps[Standing]:
+    """Ask whether a destination that a message of `queue` names is a queue, and whose code it runs.
+
+    The owner of one that the operator `is_named` for is not asked about. With `keeps`, in the transaction that sends
+    there, one that strangers could change is locked and asked about again; else nothing is locked.
+    """
+    table = queue_table(destination)
+    found = yield from _ask(table, queue, is_named=is_named)
+    if not keeps or found != Standing("", is_firm=False):
+        return found
+    yield from table.keep()
+    return (yield from _ask(table, queue, is_named=is_named))
 
 
-SERVICECONTROL: Final = (
-    "Particular.ServiceControl",
-    "Particular.ServiceControl.Errors",
-    "Particular.ServiceControl.staging",
-    "Particular.ServiceControl.Audit",
-    "Particular.ServiceControl.Audit.Errors",
-    "Particular.Monitoring",
-    "ServiceControl.ThroughputData",
-)
-"""The queues that its three instances receive from, make when they are set up, and send to each other through."""
-
-COPIES: Final = ("error", "audit")
-"""The queues that endpoints send to and it receives from, as they are called unless it is told otherwise."""
-
-FORWARDED: Final = ("error.log", "audit.log")
-"""Where it forwards what it has imported, if it is told to."""
-
-_RESERVED: Final = {name.casefold() for name in (*SERVICECONTROL, *COPIES, *FORWARDED)}
+def _ask(table: QueueTable, queue: QueueAddress, *, is_named: bool) -> Steps[Standing]:
+    is_queue: bool | None = yield table.is_queue()
+    if not is_queue:
+        return Standing(None if is_queue is None else NO_QUEUE)
+    asked = None if is_named else table.ownership(queue)
+    if asked is None:
+        return Standing("")
+    whose: Ownership | None = yield asked
+    if whose is None:
+        return Standing(None)
+    reason = whose.reason or whose.runs
+    return Standing(f"{reason}; {advice(reason)}" if reason else "", whose.is_firm)
 
 
 def check_endpoint_name(name: str) -> None:

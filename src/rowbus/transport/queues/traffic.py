@@ -1,9 +1,9 @@
-"""Traffic of a queue: what it is for, what waits in it, who takes it out, and what is wrong if nobody does.
+"""Traffic of a queue: what it is for, waits in it and is in hand, who takes it out, and what is wrong if nobody does.
 
-The messages of a queue that processes have in hand: their rows are deleted by transactions that run.
+A message in hand is one whose row is deleted by a transaction that runs.
 
-Invariants: pure; that nobody receives is said only where receivers can be seen, of messages that nobody has in hand.
-Bounded, whatever the queue holds: `LOOKED_AT` are looked at, the oldest; nothing is locked.
+Invariants: diagnosis is pure; that nobody receives is said only where receivers can be seen, of messages that nobody
+has in hand. `in_hand` is bounded, whatever the queue holds: it looks at `LOOKED_AT`, the oldest, and locks nothing.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Rows
     from rowbus.messages.address import QueueAddress
 
-
 NOBODY_AFTER: Final = timedelta(minutes=1)  # so long may a message wait for a receiver that starts
 HEAP: Final = 1_000  # so many are not left to a receiver that is about to start
 CLOCK_OFF: Final = timedelta(seconds=5)  # by so much clocks of machines differ without harm
 NOBODY: Final = "nobody receives there"
 GROWS_AFTER: Final = timedelta(days=7)  # so long may an audit queue be left alone
+LOOKED_AT: Final = 1_000
 
 
 class Kind(Enum):
@@ -78,6 +78,16 @@ class Traffic(NamedTuple):
     sender: str = ""
 
 
+class MessageInHand(NamedTuple):
+    """A message in hand: its type, which names its handler, its id, and who has had it since when."""
+
+    type: str
+    message_id: str
+    pid: int
+    place: str | None
+    since: datetime | None
+
+
 def kind_of(address: QueueAddress, headers: Mapping[str, str | None] | None = None) -> Kind:
     """Say what a queue is for: error and audit queues are called so by convention, or hold what is theirs."""
     name, headers = address.table.lower(), headers or {}
@@ -122,30 +132,6 @@ def diagnose_traffic(subject: str, *queues: Traffic) -> Iterator[Finding]:
             yield Finding(Level.WARN, subject, text, remedy)
 
 
-def _is_left_alone(traffic: Traffic) -> bool:
-    is_old = traffic.waited is None or traffic.waited > NOBODY_AFTER or traffic.depth >= HEAP
-    return (
-        traffic.kind is Kind.QUEUE
-        and traffic.receivers == 0
-        and traffic.depth > 0
-        and not traffic.in_hand
-        and is_old
-    )
-
-
-LOOKED_AT: Final = 1_000
-
-
-class MessageInHand(NamedTuple):
-    """A message in hand: its type, which names its handler, its id, and who has had it since when."""
-
-    type: str
-    message_id: str
-    pid: int
-    place: str | None
-    since: datetime | None
-
-
 def in_hand(address: QueueAddress) -> Statement[list[MessageInHand]]:
     """Find which messages of a queue of PostgreSQL are in hand, and whose; the one for longest first. Locks nothing."""
     query = load(
@@ -156,6 +142,17 @@ def in_hand(address: QueueAddress) -> Statement[list[MessageInHand]]:
         prepare=False,
     )
     return Statement(query, {"looked_at": LOOKED_AT, "most": LOOKED_AT}, _held)
+
+
+def _is_left_alone(traffic: Traffic) -> bool:
+    is_old = traffic.waited is None or traffic.waited > NOBODY_AFTER or traffic.depth >= HEAP
+    return (
+        traffic.kind is Kind.QUEUE
+        and traffic.receivers == 0
+        and traffic.depth > 0
+        and not traffic.in_hand
+        and is_old
+    )
 
 
 def _held(rows: Rows, _count: int) -> list[MessageInHand]:

@@ -1,4 +1,4 @@
-"""Decisions of receiving: its rounds, and what is known of a message whose handling was interrupted.
+"""Decisions of receiving: how many receives, from where and how large, and what is known of interrupted messages.
 
 A round ramps up instead of firing `concurrency` deletes at an estimate: one receive first, and with every message
 found, twice as many may follow. The first receive that finds nothing ends the round, so competing instances cost each
@@ -11,19 +11,19 @@ saw. What it thereby misses, a message that was rolled back or committed late, a
 Dear full looks come less often. A look that hung, in the network or behind a lock, says nothing of what looks cost. So
 of two in a row the quicker one counts, and of several beside each other, which hang together, the one that ended first.
 
-How many messages a slot receives in one transaction, the endpoint may leave to it. Such a unit doubles while messages
-wait and handlers are quick, and is small again where that would make a message wait for others: at rest, after a
-failure, beside slow handlers.
+How many messages a slot receives in one transaction, its unit, the endpoint may leave to it. A unit doubles while
+messages wait and handlers are quick, and is small again where that would make a message wait for others: at rest, after
+a failure, beside slow handlers.
 
 A handler that loses its connection, or its whole process, loses with it the transaction in which its failure would be
 counted. So the count travels with the message: it is put back with two headers, which the next receiver reads and
 removes (docs/architecture/receiving.md#interruptions).
 
-Invariants: pure bookkeeping; it never waits and knows no clock; nothing that is handled changes by the size of its unit
-but when it commits. A full look falls due `LONGEST_INTERVAL` after the one before at the latest, whatever looks cost,
-and no message stays below the bound for longer than that. While full looks take less than half a second, `RESERVE` of
-the time at most goes into them. A message that expired while nothing received is not said to have been missed. The
-headers are never shown to handlers, and what of them makes no sense is ignored.
+Invariants: all is pure bookkeeping; it never waits and knows no clock but one that it is given. A full look falls due
+`LONGEST_INTERVAL` after the one before at the latest, whatever looks cost, and no message stays below the bound for
+longer than that. While full looks take less than half a second, `RESERVE` of the time at most goes into them. A message
+that expired while nothing received is not said to have been missed. Nothing that is handled changes by the size of its
+unit but when it commits. The two headers are never shown to handlers, and what of them makes no sense is ignored.
 """
 
 from __future__ import annotations
@@ -40,6 +40,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rowbus.running.in_hand import RowInHand
+
+FROM_THE_START = -(2**31)  # the smallest int4: `seq` may be anything
+MARGIN = 16  # positions below the last: cheap to read, and covers senders that commit slightly out of order
+INTERVAL = 0.1  # seconds between full looks, when they are cheap
+LONGEST_INTERVAL = 10.0  # when they are dear, or seemed so: what they find has waited long enough by then
+RESERVE = 0.05  # the share of time that full looks may take between these two
+
+SHORT: Final = 2.0
+"""Seconds to be received in that polling cannot keep: an idle receiver looks every `peek_delay`, a second."""
+
+LARGEST: Final = 100
+"""Messages of the largest unit."""
+LONGEST = 0.010
+"""Seconds that the handlers of a unit are to take together, at most."""
+
+MOST_CAUSES: Final = 20  # of an exception, looked at
+MOST_SEEN: Final = 500  # characters of what was seen
+PROCESS: Final = "The process that handled the message "
+"""The beginning of what was seen when a process died. A message of this kind is handled alone in its process."""
+UNEXPLAINED: Final = 3
+"""How often in a row one message may be in hand when its server goes away, before that counts against it."""
+
+_COUNT: Final = re.compile(r"[0-9]{1,6}")
+_ADVICE: Final = {
+    "25P03": "idle_in_transaction_session_timeout is shorter than the handler's work outside of the database: raise it "
+    "for the endpoint's role",
+    "25P04": "transaction_timeout is shorter than the handler: raise it for the endpoint's role",
+    "57P05": "idle_session_timeout is too short: raise it for the endpoint's role",
+}
 
 
 class Round:
@@ -102,15 +131,6 @@ class Round:
         return self.receiving == self._travelling and (self.ended or self._left == 0)
 
 
-FROM_THE_START = -(2**31)  # the smallest int4: `seq` may be anything
-MARGIN = (
-    16  # positions below the last one: cheap to read, and covers senders that commit slightly out of order
-)
-INTERVAL = 0.1  # seconds between full looks, when they are cheap
-LONGEST_INTERVAL = 10.0  # when they are dear, or seemed so: what they find has waited long enough by then
-RESERVE = 0.05  # the share of time that full looks may take between these two
-
-
 class LowerBound:
     """The bound one receiver uses for one queue; `clock` counts seconds and never goes back."""
 
@@ -164,26 +184,6 @@ class LowerBound:
         self._next_full_look, self._last_end = now + self._interval, now
 
 
-SHORT: Final = 2.0
-"""Seconds: an idle receiver looks every `peek_delay`, a second, for what comes without a notification."""
-
-
-def is_missed(time_left: float, headers: Mapping[str, str | None]) -> bool:
-    """Say whether a message expired a moment ago, of a time to be received that polling cannot keep."""
-    try:
-        lifetime = parse_time_span(headers.get(Header.TIME_TO_BE_RECEIVED) or "")
-    except InvalidTimestampError:
-        return False
-    return lifetime.total_seconds() <= SHORT and -SHORT < time_left <= 0
-
-
-LARGEST: Final = 100
-"""Messages of the largest unit."""
-
-LONGEST = 0.010
-"""Seconds that the handlers of a unit are to take together, at most."""
-
-
 class Unit:
     """The size of a slot's next unit, always `least` or `most` or between them."""
 
@@ -211,21 +211,16 @@ class Unit:
         self.size = self._least
 
 
-MOST_CAUSES: Final = 20  # of an exception, looked at
-MOST_SEEN: Final = 500  # characters of what was seen
-PROCESS: Final = "The process that handled the message "
-"""The beginning of what was seen when a process died. A message of this kind is handled alone in its process."""
+def is_missed(time_left: float, headers: Mapping[str, str | None]) -> bool:
+    """Say whether a message expired a moment ago, of a time to be received that polling cannot keep."""
+    try:
+        lifetime = parse_time_span(headers.get(Header.TIME_TO_BE_RECEIVED) or "")
+    except InvalidTimestampError:
+        return False
+    return lifetime.total_seconds() <= SHORT and -SHORT < time_left <= 0
 
-UNEXPLAINED: Final = 3
-"""How often in a row one message may be in hand when its server goes away, before that counts against it."""
 
-_COUNT: Final = re.compile(r"[0-9]{1,6}")
-_ADVICE: Final = {
-    "25P03": "idle_in_transaction_session_timeout is shorter than the handler's work outside of the database: raise it "
-    "for the endpoint's role",
-    "25P04": "transaction_timeout is shorter than the handler: raise it for the endpoint's role",
-    "57P05": "idle_session_timeout is too short: raise it for the endpoint's role",
-}
+# -------------------------------------------------------------------------------------------------------- interruptions
 
 
 class Interruption(NamedTuple):

@@ -1,9 +1,8 @@
 """Puts messages into queues, now or later, and events into logs: with the receive transaction, or in one of its own.
 
-Delayed sends of a dispatch: statements in the dispatch's transaction.
-
-Invariants: each dispatch is all or nothing, and collapses equal sends (`messages.dispatch`). Nothing here looks at a
-clock; when a message is due is decided by the database (or by the store's owner).
+Invariants: each dispatch is all or nothing, and collapses equal sends (`messages.dispatch`); what delays a send is a
+statement in its transaction. Nothing here looks at a clock: when a message is due is decided by the database (or by the
+store's owner).
 """
 
 from __future__ import annotations
@@ -47,6 +46,10 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.destination_rule import Destinations
     from rowbus.transport.uniqueness.table import UniqueSend
 
+T = TypeVar("T")
+
+AT_ONCE = timedelta(0)
+
 
 class Delays(Protocol):
     """How an endpoint delays messages."""
@@ -79,11 +82,6 @@ class NativeDelays:
         """Return what stores them."""
         messages = [marked(send.message, send.destination) for send in sends]
         return [*self._table.store_all(messages, [send.due for send in sends], notify=self._notify)]
-
-
-T = TypeVar("T")
-
-AT_ONCE = timedelta(0)
 
 
 class Dispatcher:

@@ -3,7 +3,7 @@
 A cancellation is a hold on a message's id, in the table of pauses; it lapses by itself. Who has the message in hand
 fails it with who and why, so that it goes to the error queue as the policy says.
 
-Invariant: an endpoint with nothing in hand asks nothing; nothing is cancelled but a call of handlers.
+Invariants: an endpoint with nothing in hand asks nothing; nothing is cancelled but a call of handlers.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.receiving")
 
 PERIOD: Final = 0.5  # seconds between two looks
-ASKED_EVERY: Final = (
-    1.0  # seconds until the table is looked into for what operators say of an endpoint at work
-)
+ASKED_EVERY: Final = 1.0  # seconds until what operators say of an endpoint at work is looked up in the table
 SLOW: Final = 30.0  # seconds after which a handler is warned of, and ten times later again
 LASTS: Final = timedelta(seconds=10)
 """How long a cancellation is in force: long enough for who has the message, or takes it from who was lost just then."""

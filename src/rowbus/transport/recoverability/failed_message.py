@@ -1,12 +1,12 @@
 """The messages of an error queue as a person sees them: their stories, which are meant, and how one is sent back.
 
-Read from the headers that `failure_headers` and .NET endpoints write (docs/wire-format.md#error-queue); sent back by
-ServiceControl's rules (docs/wire-format.md#servicecontrol). The attempts before the latest go with it as one header
-(docs/wire-format.md#retries).
+A story is read from the headers that `failure_headers` and .NET endpoints write (docs/wire-format.md#error-queue); a
+message is sent back by ServiceControl's rules (docs/wire-format.md#servicecontrol). The attempts before the latest go
+with it as one header (docs/wire-format.md#retries).
 
-Invariant: pure and total: a row whose headers say little or cannot be read has a story all the same, and a header of
-attempts that makes no sense, which anybody who sends can write, tells nothing. It is bounded in attempts and in the
-length of each.
+Invariants: all is pure and total: a row whose headers say little or cannot be read has a story all the same, and a
+header of attempts that makes no sense, which anybody who sends can write, tells nothing. That header is bounded in
+attempts and in the length of each.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
     from rowbus.messages.address import QueueAddress
 
+MOST: Final = 10  # attempts that are told of, the latest
+LONGEST: Final = 500  # characters of an attempt's field
+_LONGEST_HEADER: Final = 100_000
 
+_AT: Final = "   at "
 _LAST_PART: Final = re.compile(r"[.+]")
 _STORY: Final = (
     Header.RETRIES,  # and its timestamp, which begins the same
@@ -41,7 +45,6 @@ _STORY: Final = (
     "NServiceBus.ExceptionInfo.",
     Header.EDIT_OF,
 )
-
 _OF_OTHERS: Final = ("NServiceBus.", "ServiceControl.", "Rowbus.", "$.diagnostics.")
 _TRACING: Final = frozenset({Header.TRACEPARENT, Header.TRACESTATE, Header.BAGGAGE})
 
@@ -119,6 +122,25 @@ class Selection(NamedTuple):
         return failed_at is not None and (
             (self.since is None or failed_at >= self.since) and (self.until is None or failed_at < self.until)
         )
+
+
+class PastAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A failed attempt, and what was done then."""
+
+    time: str
+    place: str
+    exception: str
+    reason: str
+    where: str = ""
+    then: str = ""
+
+    @property
+    def at(self) -> datetime | None:
+        """When it failed, None if that cannot be read."""
+        try:
+            return parse_timestamp(self.time)
+        except InvalidTimestampError:
+            return None
 
 
 ALL = Selection()
@@ -213,6 +235,38 @@ def is_own(name: str) -> bool:
     return not name.startswith(_OF_OTHERS) and name not in _TRACING
 
 
+def past_attempts(headers: Mapping[str, str | None]) -> list[PastAttempt]:
+    """Return the attempts that a message's headers tell of, the first one first."""
+    text = headers.get(Header.ATTEMPTS) or ""
+    if len(text) > _LONGEST_HEADER:
+        return []
+    try:
+        return msgspec.json.decode(text, type=list[PastAttempt])[-MOST:]
+    except msgspec.MsgspecError:
+        return []
+
+
+def failed_before(headers: Mapping[str, str | None], then: str) -> PastAttempt:
+    """Return the attempt of which the story in a failed message's headers tells."""
+    names = (
+        Header.TIME_OF_FAILURE,
+        Header.PROCESSING_ENDPOINT,
+        Header.PROCESSING_MACHINE,
+        Header.EXCEPTION_TYPE,
+        Header.EXCEPTION_MESSAGE,
+        Header.EXCEPTION_STACK_TRACE,
+    )
+    time, endpoint, machine, exception, reason, trace = (headers.get(name) or "" for name in names)
+    place = f"{endpoint} on {machine}" if machine else endpoint
+    return _bounded(PastAttempt(time, place, exception, reason, _first_call(trace), then=then))
+
+
+def attempts_header(headers: Mapping[str, str | None], latest: PastAttempt) -> dict[str, str | None]:
+    """Return the header that tells of the attempts so far, and of one more."""
+    told = [*past_attempts(headers), latest][-MOST:]
+    return {Header.ATTEMPTS: msgspec.json.encode(told).decode()}
+
+
 def _is_acknowledgement(headers: Mapping[str, str | None]) -> bool:
     is_control = (headers.get(Header.CONTROL_MESSAGE) or "").strip().lower() == "true"
     return is_control and headers.get(Header.RETRY_SUCCESSFUL) is not None
@@ -249,63 +303,6 @@ def _moment(text: str | None) -> datetime | None:
         return parse_timestamp(text or "")
     except InvalidTimestampError:
         return None
-
-
-MOST: Final = 10  # the latest ones
-LONGEST: Final = 500  # characters of a field
-_LONGEST_HEADER: Final = 100_000
-_AT: Final = "   at "
-
-
-class PastAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A failed attempt, and what was done then."""
-
-    time: str
-    place: str
-    exception: str
-    reason: str
-    where: str = ""
-    then: str = ""
-
-    @property
-    def at(self) -> datetime | None:
-        """When it failed, None if that cannot be read."""
-        try:
-            return parse_timestamp(self.time)
-        except InvalidTimestampError:
-            return None
-
-
-def past_attempts(headers: Mapping[str, str | None]) -> list[PastAttempt]:
-    """Return the attempts that a message's headers tell of, the first one first."""
-    text = headers.get(Header.ATTEMPTS) or ""
-    if len(text) > _LONGEST_HEADER:
-        return []
-    try:
-        return msgspec.json.decode(text, type=list[PastAttempt])[-MOST:]
-    except msgspec.MsgspecError:
-        return []
-
-
-def failed_before(headers: Mapping[str, str | None], then: str) -> PastAttempt:
-    """Return the attempt of which the story in a failed message's headers tells."""
-    names = (
-        Header.TIME_OF_FAILURE,
-        Header.PROCESSING_ENDPOINT,
-        Header.PROCESSING_MACHINE,
-        Header.EXCEPTION_TYPE,
-        Header.EXCEPTION_MESSAGE,
-        Header.EXCEPTION_STACK_TRACE,
-    )
-    time, endpoint, machine, exception, reason, trace = (headers.get(name) or "" for name in names)
-    place = f"{endpoint} on {machine}" if machine else endpoint
-    return _bounded(PastAttempt(time, place, exception, reason, _first_call(trace), then=then))
-
-
-def attempts_header(headers: Mapping[str, str | None], latest: PastAttempt) -> dict[str, str | None]:
-    """Return the header that tells of the attempts so far, and of one more."""
-    told = [*past_attempts(headers), latest][-MOST:]
-    return {Header.ATTEMPTS: msgspec.json.encode(told).decode()}
 
 
 def _bounded(attempt: PastAttempt) -> PastAttempt:

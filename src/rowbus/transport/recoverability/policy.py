@@ -1,8 +1,9 @@
-"""Recoverability: the verdict on a message whose processing failed, a pure function of the failure; and its back-off.
+"""Recoverability: the verdict on a message whose processing failed, and the back-off before its delayed retries.
 
-Invariants: `decide` does no I/O, logs nothing and asks no clock; who carries a verdict out has no policy of its own.
-Source of the defaults and of the two headers: docs/wire-format.md#retries. A pure function of the retry's number and
-the message's id: the same in each process, and after a restart.
+Invariants: a verdict is a pure function of the failure: `decide` does no I/O, logs nothing and asks no clock; who
+carries a verdict out has no policy of its own. A delay of `exponential` is a pure function of the retry's number and
+the message's id: the same in each process, and after a restart. Source of the defaults and of the two headers:
+docs/wire-format.md#retries.
 """
 
 from __future__ import annotations
@@ -37,11 +38,24 @@ if TYPE_CHECKING:
 
     from rowbus.messages.address import QueueAddress
 
+ALWAYS_UNRECOVERABLE: tuple[type[BaseException], ...] = (
+    Unrecoverable,
+    MessageDeserializationError,
+    UnknownMessageTypeError,
+    MalformedHeadersError,
+    DestinationRefusedError,
+)
+
+LONGEST_WAIT: Final = timedelta(hours=1)
+"""How long a message waits for the newer version of its program that wrote its saga: for a rolling upgrade."""
+LOOK_AGAIN: Final = timedelta(seconds=10)
+"""How long it waits at a time."""
+
+_ALL: Final = 2**32
+_COUNT: Final = re.compile(r"[0-9]{1,9}")
 
 Backoff = Callable[[int], timedelta]
 """Returns the delay before a delayed retry: before the first for 1, before the second for 2."""
-
-_ALL: Final = 2**32
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +116,6 @@ def check_backoff(backoff: Backoff) -> None:
 def delay_before(retry: int, backoff: Backoff, message_id: str) -> timedelta:
     """Return how long a message waits before one of its delayed retries."""
     return backoff.of_message(retry, message_id) if isinstance(backoff, Exponential) else backoff(retry)
-
-
-ALWAYS_UNRECOVERABLE: tuple[type[BaseException], ...] = (
-    Unrecoverable,
-    MessageDeserializationError,
-    UnknownMessageTypeError,
-    MalformedHeadersError,
-    DestinationRefusedError,
-)
-LONGEST_WAIT: Final = timedelta(hours=1)
-"""How long a message waits for the newer version of its program that wrote its saga: for a rolling upgrade."""
-
-LOOK_AGAIN: Final = timedelta(seconds=10)
-"""How long it waits at a time."""
-
-_COUNT: Final = re.compile(r"[0-9]{1,9}")
 
 
 class FailedAttempt(NamedTuple):
@@ -325,19 +323,6 @@ class Recoverability:
         return (attempt.retries or self._retries).decide(attempt)
 
 
-def _check_exceptions(name: str, given: object) -> None:
-    kinds = cast("tuple[object, ...]", given) if isinstance(given, tuple) else (None,)
-    if not all(isinstance(each, type) for each in kinds):
-        raise ConfigurationError(f"{name} is {given!r}; give a tuple of exception classes.")
-
-
-def _until_newer(attempt: FailedAttempt) -> Verdict:
-    """Have a message wait until a newer version of its program takes it, for so long as an upgrade may take."""
-    if attempt.now - attempt.waiting_since < LONGEST_WAIT:
-        return DelayedRetry(LOOK_AGAIN, is_counted=False)
-    return MoveToErrorQueue()
-
-
 def retry_headers(attempt: FailedAttempt, *, is_counted: bool = True) -> dict[str, str | None]:
     """Return the headers of the copy that is a delayed retry: the message's own, and which retry it is, since when.
 
@@ -351,3 +336,16 @@ def retry_headers(attempt: FailedAttempt, *, is_counted: bool = True) -> dict[st
         Header.RETRIES: str(attempt.delayed_retries + 1),
         Header.RETRIES_TIMESTAMP: format_timestamp(attempt.now),
     }
+
+
+def _check_exceptions(name: str, given: object) -> None:
+    kinds = cast("tuple[object, ...]", given) if isinstance(given, tuple) else (None,)
+    if not all(isinstance(each, type) for each in kinds):
+        raise ConfigurationError(f"{name} is {given!r}; give a tuple of exception classes.")
+
+
+def _until_newer(attempt: FailedAttempt) -> Verdict:
+    """Have a message wait until a newer version of its program takes it, for so long as an upgrade may take."""
+    if attempt.now - attempt.waiting_since < LONGEST_WAIT:
+        return DelayedRetry(LOOK_AGAIN, is_counted=False)
+    return MoveToErrorQueue()

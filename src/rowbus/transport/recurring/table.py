@@ -1,9 +1,7 @@
-"""The table of an endpoint's schedules: the operations on it, on every database.
+"""The table of an endpoint's schedules: the operations on it, on every database, and the ticks that nobody sends.
 
-Findings on schedules: ticks that are due, and that nobody sends.
-
-Invariants: nothing here names a database. Pure; a schedule whose endpoint runs is never complained about: it is looked
-at every second.
+Invariants: nothing here names a database but `COLUMNS`. `diagnose_schedules` is pure, and never complains about a
+schedule whose endpoint runs: it is looked at every second.
 """
 
 from __future__ import annotations
@@ -22,11 +20,8 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Rows
     from rowbus.messages.address import Addresses, QueueAddress
 
-
 RECURRING: Final = "Recurring"
 """The qualifier of the table: `Billing.Recurring`."""
-
-
 COLUMNS: Final = {
     "name": "pg_catalog.text",
     "schedule": "pg_catalog.text",
@@ -34,6 +29,8 @@ COLUMNS: Final = {
     "last_sent": "pg_catalog.timestamptz",
 }
 """By which such a table is found, on PostgreSQL."""
+
+MISSED_AFTER: Final = timedelta(seconds=30)
 
 
 class ScheduleRow(NamedTuple):
@@ -127,9 +124,6 @@ def own_schedules(address: QueueAddress) -> OwnTable:
 def recurring_address(endpoint: str, addresses: Addresses) -> QueueAddress:
     """Return the table of an endpoint's schedules."""
     return addresses.for_endpoint(endpoint, qualifier=RECURRING)
-
-
-MISSED_AFTER: Final = timedelta(seconds=30)
 
 
 def diagnose_schedules(subject: str, rows: Iterable[ScheduleRow]) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Requests that wait for their answers, and the receiver of these.
+"""Requests that wait, and their answers, received from the asker's own queue; queues of askers that died are removed.
 
 Invariants: the queue is owned by the session that receives from it, before it exists; no answer is handed over that is
 not deleted by the same transaction, and one whose commit fails is dropped when it comes again; a queue is removed only
@@ -46,8 +46,15 @@ if TYPE_CHECKING:
     from rowbus.messages.mutators import Mutator
     from rowbus.running.critical import Alarm
 
+logger = logging.getLogger("rowbus.requests")
 
 REPLY: Final = "Reply"
+
+BATCH: Final = 100  # answers of one transaction
+FROM_THE_START: Final = -(2**31)
+LONGEST_PAUSE: Final = 0.25  # seconds between two looks while an answer is waited for: .NET does not notify
+IDLE_PAUSE: Final = 10.0  # seconds between two looks for late answers
+PERIOD: Final = 60.0  # seconds between two looks for queues left behind
 
 
 class Pending(NamedTuple):
@@ -139,14 +146,6 @@ class PendingRequests:
             pending.failed(error)
 
 
-def _log_late(row: MessageRow, headers: dict[str, str | None]) -> None:
-    logger.info(
-        "Message %s answers request %s, for which nothing waits any more: dropped",
-        headers.get(Header.MESSAGE_ID) or row.id,
-        headers.get(Header.CORRELATION_ID),
-    )
-
-
 class AnswerReader:
     """Reads the answers of one kind: a message class, `dict`, `bytes`, `int`, or an enum whose values are numbers."""
 
@@ -184,20 +183,6 @@ class AnswerReader:
         return MessageDeserializationError(
             f"The answer is {came}, not {self.name}: ask for what the handler replies.", type_name=self.name
         )
-
-
-def _name_of(kind: Any) -> str:  # noqa: ANN401 - what the user asks for
-    if isinstance(kind, type) and kind not in {dict, bytes, object, int}:
-        return contract_of(kind).name
-    return getattr(kind, "__name__", str(kind))
-
-
-logger = logging.getLogger("rowbus.requests")
-
-BATCH: Final = 100  # answers of one transaction
-FROM_THE_START: Final = -(2**31)
-LONGEST_PAUSE: Final = 0.25  # seconds between two looks while an answer is waited for: .NET does not notify
-IDLE_PAUSE: Final = 10.0  # seconds between two looks for late answers
 
 
 class AnswerReceiver(Service):
@@ -306,9 +291,6 @@ class AnswerReceiver(Service):
             logger.warning("The queue %s stays until another asker removes it: %s", self.address, error)
 
 
-PERIOD: Final = 60.0  # seconds between two looks
-
-
 class Sweeper(Periodic):
     """Looks for queues left behind in the schema of an asker's own. For one event loop."""
 
@@ -348,3 +330,17 @@ class Sweeper(Periodic):
             logger.debug("The queue %s of an asker that is gone cannot be removed: %s", address, error)
         else:
             logger.info("Removed %s, the queue of an asker that is gone", address)
+
+
+def _log_late(row: MessageRow, headers: dict[str, str | None]) -> None:
+    logger.info(
+        "Message %s answers request %s, for which nothing waits any more: dropped",
+        headers.get(Header.MESSAGE_ID) or row.id,
+        headers.get(Header.CORRELATION_ID),
+    )
+
+
+def _name_of(kind: Any) -> str:  # noqa: ANN401 - what the user asks for
+    if isinstance(kind, type) and kind not in {dict, bytes, object, int}:
+        return contract_of(kind).name
+    return getattr(kind, "__name__", str(kind))

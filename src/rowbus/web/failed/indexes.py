@@ -1,10 +1,8 @@
-"""The indexes of error queues that a site keeps, and the tasks that fill them.
+"""Searches of failed messages on the page: what an address asks for, and the indexes of error queues that a site keeps.
 
-What an address asks for: an error queue, a search in it, where the list begins; nothing that is masked.
-
-Invariants: a request waits for an index a fraction of a second at most; one task at a time fills an index. An address
-says the whole search, so that it can be shared; what cannot be read is said, and never widens the search; where paths
-are masked, a message is found only by its headers, or by what of its body is shown.
+Invariants: an address says the whole search, so that it can be shared; what cannot be read is said, and never widens
+the search; where paths are masked, a message is found only by its headers, or by what of its body is shown. A request
+waits for an index a fraction of a second at most; one task at a time fills an index.
 """
 
 from __future__ import annotations
@@ -34,10 +32,19 @@ if TYPE_CHECKING:
     from rowbus.web.site import Site
     from rowbus.web.visit import Visit
 
-
 ERROR: Final = "error"
 FIELDS: Final = ("text", "id", "conversation", "exception", "type", "failed_in", "since", "until", "group")
 BYS: Final = ("exception", "type", "endpoint")
+
+MOST_QUEUES: Final = 10
+"""Error queues whose indexes are kept; the one that was opened first goes first."""
+FRESH: Final = 1.0  # seconds for which an index is shown as it is
+PATIENCE: Final = 0.15  # seconds that a request reads for
+STEP: Final = 0.5  # seconds that the task reads for at a time
+COUNTED: Final = 10.0  # seconds for which the groups of a short queue are not counted again
+OLD: Final = 60.0  # seconds after which what an index has is not told any more
+
+_sites: WeakKeyDictionary[Site, Indexes] = WeakKeyDictionary()
 
 
 class FailureQuery(NamedTuple):
@@ -128,16 +135,7 @@ def _shows(errors: ErrorQueue, failure: Failure, text: str, paths: Sequence[str]
     return text in row.headers or text in mask((row.body or b"").decode("utf-8", "replace"), paths)
 
 
-MOST_QUEUES: Final = 10
-"""Error queues whose indexes are kept; the one that was opened first goes first."""
-
-FRESH: Final = 1.0  # seconds for which an index is shown as it is
-PATIENCE: Final = 0.15  # seconds that a request reads for
-STEP: Final = 0.5  # seconds that the task reads for at a time
-COUNTED: Final = 10.0  # seconds for which the groups of a short queue are not counted again
-OLD: Final = 60.0  # seconds after which what an index has is not told any more
-
-_sites: WeakKeyDictionary[Site, Indexes] = WeakKeyDictionary()
+# ---------------------------------------------------------------------------------------------------------- the indexes
 
 
 class Indexes:

@@ -1,9 +1,7 @@
-"""One failed message, with all that is known of it.
+"""One failed message, with all that is known of it, and two attempts at it beside each other: what is the same of them.
 
-Two attempts at a message beside each other: what is the same of them, and what is not.
-
-Invariants: what is stored is shown as text; a body is masked before anything else is made of it. Pure; a number that
-names no attempt means the one that is compared by default, the last or the one before.
+Invariants: what is stored is shown as text; a body is masked before anything else is made of it. `compared` is pure; a
+number that names no attempt means the one that is compared by default, the last or the one before.
 """
 
 from __future__ import annotations
@@ -43,6 +41,20 @@ if TYPE_CHECKING:
     from rowbus.transport.recoverability.failures.index import FailureIndex
     from rowbus.web.visit import Visit
 
+AUDIT: Final = "audit"
+GONE: Final = (
+    "This message is no longer in the error queue: it was sent back or discarded, or the address is wrong."
+)
+
+_CALL: Final = re.compile(r'^  File "', re.MULTILINE)
+_LIBRARIES: Final = r"(?:site-packages|src)/(?:rowbus/(?!demo/)|(?:anyio|psycopg|psycopg_pool)/)"
+_CARRIERS: Final = r"python3\.\d+/(?:asyncio|concurrent|threading)"
+_OUR_CALLS: Final = re.compile(
+    rf'(?:^  File "[^"\n]{{0,500}}/(?:{_LIBRARIES}|{_CARRIERS})[^"\n]{{0,500}}",.*\n(?: {{4}}.*\n)*)+',
+    re.MULTILINE,
+)
+_ROW: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
 
 class Line(NamedTuple):
     """One thing that attempts have."""
@@ -66,64 +78,11 @@ class Comparison(NamedTuple):
     apart: str
 
 
-def compared(attempts: Sequence[PastAttempt], asked: Mapping[str, str]) -> Comparison | None:
-    """Compare the two attempts whose numbers are asked for as `first` and `second`; None where there is only one."""
-    if len(attempts) <= 1:
-        return None
-    first = _number(asked.get("first", ""), len(attempts), len(attempts) - 1)
-    second = _number(asked.get("second", ""), len(attempts), len(attempts))
-    one, other = attempts[first - 1], attempts[second - 1]
-    lines = [
-        Line("By", one.place, other.place),
-        Line("Exception", one.exception, other.exception),
-        Line("Reason", one.reason, other.reason),
-        Line("Raised in", one.where, other.where),
-        Line("Then", one.then, other.then),
-    ]
-    apart = duration(abs(other.at - one.at)) if one.at and other.at else ""
-    return Comparison(first, second, lines, apart)
-
-
-def _number(text: str, most: int, otherwise: int) -> int:
-    is_one = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
-    return int(text) if is_one and 1 <= int(text) <= most else otherwise
-
-
-AUDIT: Final = "audit"
-GONE: Final = (
-    "This message is no longer in the error queue: it was sent back or discarded, or the address is wrong."
-)
-_CALL: Final = re.compile(r'^  File "', re.MULTILINE)
-_LIBRARIES: Final = r"(?:site-packages|src)/(?:rowbus/(?!demo/)|(?:anyio|psycopg|psycopg_pool)/)"
-_CARRIERS: Final = r"python3\.\d+/(?:asyncio|concurrent|threading)"
-_OUR_CALLS: Final = re.compile(
-    rf'(?:^  File "[^"\n]{{0,500}}/(?:{_LIBRARIES}|{_CARRIERS})[^"\n]{{0,500}}",.*\n(?: {{4}}.*\n)*)+',
-    re.MULTILINE,
-)
-_ROW: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
 class Calls(NamedTuple):
     """Lines of a traceback; those of calls of ours, or of the libraries under us, are folded: `hidden` counts them."""
 
     text: str
     hidden: int = 0
-
-
-def folded(trace: str) -> Iterator[Calls]:
-    """Give a traceback as Python prints it in parts: the user's calls, and ours, folded."""
-    at = 0
-    for ours in _OUR_CALLS.finditer(trace[:LONGEST_LINES]):
-        if before := trace[at : ours.start()]:
-            yield Calls(before)
-        yield Calls(ours[0], len(_CALL.findall(ours[0])))
-        at = ours.end()
-    yield Calls(trace[at:])
-
-
-def attempts(headers: Mapping[str, str | None]) -> list[PastAttempt]:
-    """Return all attempts that headers tell of, the first one first; the last has the story that they hold."""
-    return [*past_attempts(headers), failed_before(headers, "given up on")]
 
 
 class Message(NamedTuple):
@@ -198,6 +157,47 @@ def look(session: Session, queue: QueueAddress, row_id: str, paths: Sequence[str
     return Message(row, failed, _headers(row), shown(row.body or b"", paths, cut_from=row.cut_from))
 
 
+def misfits_of(session: Session, addresses: Addresses, failed: FailedMessage, body: bytes) -> list[str]:
+    """Return what in a body does not fit the contract of the endpoint that failed to handle it."""
+    if failed.failed_queue is None:
+        return []
+    return find_misfits(find_published(session, addresses), failed.failed_queue, failed.type or "", body)
+
+
+def compared(attempts: Sequence[PastAttempt], asked: Mapping[str, str]) -> Comparison | None:
+    """Compare the two attempts whose numbers are asked for as `first` and `second`; None where there is only one."""
+    if len(attempts) <= 1:
+        return None
+    first = _number(asked.get("first", ""), len(attempts), len(attempts) - 1)
+    second = _number(asked.get("second", ""), len(attempts), len(attempts))
+    one, other = attempts[first - 1], attempts[second - 1]
+    lines = [
+        Line("By", one.place, other.place),
+        Line("Exception", one.exception, other.exception),
+        Line("Reason", one.reason, other.reason),
+        Line("Raised in", one.where, other.where),
+        Line("Then", one.then, other.then),
+    ]
+    apart = duration(abs(other.at - one.at)) if one.at and other.at else ""
+    return Comparison(first, second, lines, apart)
+
+
+def folded(trace: str) -> Iterator[Calls]:
+    """Give a traceback as Python prints it in parts: the user's calls, and ours, folded."""
+    at = 0
+    for ours in _OUR_CALLS.finditer(trace[:LONGEST_LINES]):
+        if before := trace[at : ours.start()]:
+            yield Calls(before)
+        yield Calls(ours[0], len(_CALL.findall(ours[0])))
+        at = ours.end()
+    yield Calls(trace[at:])
+
+
+def attempts(headers: Mapping[str, str | None]) -> list[PastAttempt]:
+    """Return all attempts that headers tell of, the first one first; the last has the story that they hold."""
+    return [*past_attempts(headers), failed_before(headers, "given up on")]
+
+
 def _rest(visit: Visit) -> tuple[Any, ...]:
     return visit.site.settings.mask, visit.site.addresses
 
@@ -215,13 +215,6 @@ def _look(
     return message, told, misfits
 
 
-def misfits_of(session: Session, addresses: Addresses, failed: FailedMessage, body: bytes) -> list[str]:
-    """Return what in a body does not fit the contract of the endpoint that failed to handle it."""
-    if failed.failed_queue is None:
-        return []
-    return find_misfits(find_published(session, addresses), failed.failed_queue, failed.type or "", body)
-
-
 def _headers(row: PeekedMessage) -> Mapping[str, str | None] | None:
     try:
         return decode_headers(row.headers)
@@ -232,3 +225,8 @@ def _headers(row: PeekedMessage) -> Mapping[str, str | None] | None:
 def _group(index: FailureIndex, failed: FailedMessage) -> str:
     """Return the key of the message's group, empty if it is not in the index yet."""
     return next((one.kind.key for one in index.failures if one.failed.row_id == failed.row_id), "")
+
+
+def _number(text: str, most: int, otherwise: int) -> int:
+    is_one = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
+    return int(text) if is_one and 1 <= int(text) <= most else otherwise

@@ -1,9 +1,10 @@
-"""What is in a queue, who sends to it, and who has which of its messages in hand.
+"""Messages of a queue: those it holds, who sends them, who has which in hand, and a new one, composed on the page.
 
-Composes a message to a queue, of a type that its endpoint published, or of another.
+A new message is of a type that the queue's endpoint published, or of another.
 
-Invariants: bounded, whatever the queue holds: `ON_A_PAGE` messages are shown; only a table with a queue's columns and a
-trusted owner is read. A JSON body, with an id of its own; what does not fit is said before it is sent.
+Invariants: what is shown is bounded, whatever the queue holds: `ON_A_PAGE` messages; only a table with a queue's
+columns and a trusted owner is read. A message that is composed has a JSON body, and an id of its own; what does not fit
+is said before it is sent.
 """
 
 from __future__ import annotations
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.traffic import MessageInHand
     from rowbus.web.operations import Operation
     from rowbus.web.visit import Visit
-
 
 ON_A_PAGE: Final = 50
 MOST_READ: Final = 65_536  # characters of headers, and bytes of a body, in a list
@@ -230,6 +230,9 @@ def processes(address: QueueAddress) -> Statement[list[Process]]:
 
 def _processes(rows: Rows, _count: int) -> list[Process]:
     return [Process._make(row) for row in rows]
+
+
+# --------------------------------------------------------------------------------------------------- a message composed
 
 
 class Draft(NamedTuple):

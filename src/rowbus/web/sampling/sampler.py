@@ -1,13 +1,12 @@
 """The one task that looks at the database, for all visitors, and remembers the last hour of it.
 
-It starts with the first request if nothing started it before: mounted applications are not told of a start.
+It starts with the first request if nothing started it before: mounted applications are not told of a start. Once a
+minute the page notes its looks, for hours and weeks, in the table `Rowbus.History`.
 
-What the page notes of its looks once a minute, for hours and weeks, in the table `Rowbus.History`.
-
-Invariants: one session looks for all visitors; requests read the latest snapshot and wait for none but the first; a
-series never holds more than an hour; a point stands for `STEP` seconds, and is the highest value of them. A minute's
-counts are those since this page's last note, so the first minute of a page has none; what cannot be noted is shown all
-the same, and said once in the log; the charts of the overview are those of the last note.
+Invariants: one session looks for all visitors; requests read the latest snapshot and wait for none but the first. A
+series of the last hour never holds more than that; a point stands for `STEP` seconds, and is the highest value of them.
+A minute's counts are those since this page's last note, so the first minute of a page has none; what cannot be noted is
+shown all the same, and said once in the log; the charts of the overview are those of the last note.
 """
 
 from __future__ import annotations
@@ -40,12 +39,17 @@ if TYPE_CHECKING:
     from rowbus.web.sampling.snapshot import Counters, QueueFigures
     from rowbus.web.site import Site
 
-
 QUEUE: Final = "queue"
 CONSUMER: Final = "consumer"
 ALL_QUEUES, ALL_FAILED, ALL_LOGS = (Series(kind, "") for kind in ("queues", "failed", "logs"))
+
 MOST: Final = 1_000
 """Series that are noted, at most: the queues and consumers with most before them."""
+
+STEP: Final = 30.0  # seconds
+POINTS: Final = 120  # an hour of them
+FIRST_LOOK: Final = 10.0  # seconds that a request waits for the first snapshot
+SECOND_LOOK: Final = 2.0  # seconds between the first two
 
 GRANT: Final = ". `rowbus schema grants --web --role ROLE` prints what the owner is to run"
 
@@ -74,24 +78,6 @@ def points_of(snapshot: Snapshot, before: dict[QueueAddress, Counters]) -> dict[
     if lags := [one.lag.total_seconds() for one in snapshot.consumers if one.lag is not None]:
         totals[ALL_LOGS] = Point(lag=max(lags))
     return totals | {series: found[series] for series in wanted}
-
-
-def _point(queue: QueueFigures, before: dict[QueueAddress, Counters]) -> Point:
-    now, then = queue.counted, before.get(queue.address)
-    if now is None or then is None or now.inserted < then.inserted or now.deleted < then.deleted:
-        return Point(depth=queue.depth)
-    return Point(depth=queue.depth, entered=now.inserted - then.inserted, taken=now.deleted - then.deleted)
-
-
-def _sum(queues: Sequence[QueueFigures], before: dict[QueueAddress, Counters]) -> Point:
-    points = [_point(queue, before) for queue in queues]
-    entered = [point.entered for point in points if point.entered is not None]
-    taken = [point.taken for point in points if point.taken is not None]
-    return Point(
-        depth=sum(point.depth or 0 for point in points),
-        entered=sum(entered) if entered else None,
-        taken=sum(taken) if taken else None,
-    )
 
 
 class Recorder:
@@ -150,10 +136,6 @@ class Recorder:
             self._hour = hour
 
 
-STEP: Final = 30.0  # seconds
-POINTS: Final = 120  # an hour of them
-
-
 class History:
     """Series by key, such as the depth of a queue; one that is no longer fed is forgotten after an hour."""
 
@@ -182,10 +164,6 @@ class History:
         first = int(now // STEP) - POINTS
         for key in [key for key, series in self._series.items() if series[-1][0] <= first]:
             del self._series[key]
-
-
-FIRST_LOOK: Final = 10.0  # seconds that a request waits for the first snapshot
-SECOND_LOOK: Final = 2.0  # seconds between the first two
 
 
 class Sampler:
@@ -261,3 +239,21 @@ class Sampler:
         for consumer in self.snapshot.consumers:
             self.history.note(("pending", consumer.log, consumer.consumer), consumer.pending, now)
         self.history.forget_old(now)
+
+
+def _point(queue: QueueFigures, before: dict[QueueAddress, Counters]) -> Point:
+    now, then = queue.counted, before.get(queue.address)
+    if now is None or then is None or now.inserted < then.inserted or now.deleted < then.deleted:
+        return Point(depth=queue.depth)
+    return Point(depth=queue.depth, entered=now.inserted - then.inserted, taken=now.deleted - then.deleted)
+
+
+def _sum(queues: Sequence[QueueFigures], before: dict[QueueAddress, Counters]) -> Point:
+    points = [_point(queue, before) for queue in queues]
+    entered = [point.entered for point in points if point.entered is not None]
+    taken = [point.taken for point in points if point.taken is not None]
+    return Point(
+        depth=sum(point.depth or 0 for point in points),
+        entered=sum(entered) if entered else None,
+        taken=sum(taken) if taken else None,
+    )

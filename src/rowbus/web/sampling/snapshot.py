@@ -1,9 +1,9 @@
-"""What one look at the database found: values only, from which pages are written.
+"""Values of one look at the database, from which pages are written; statements on what the server has counted.
 
-Statements on what the server has counted: rows in and out of tables, and sessions by their program.
+The server counts rows in and out of tables, and sessions by their program.
 
-Invariants: a snapshot never changes, and says how old it is. PostgreSQL's alone (`Database.has_logs`); each reads the
-catalogue and the statistics, and no queue.
+Invariants: a snapshot never changes, and says how old it is. The statements are PostgreSQL's alone
+(`Database.has_logs`); each reads the catalogue and the statistics, and no queue.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.shape import QueueShape
     from rowbus.transport.queues.traffic import Receivers
 
-
 _FOLDER = "web/sql/postgresql"
 
 
@@ -48,36 +47,6 @@ class Instances(NamedTuple):
     sessions: int
     busy: int | None
     since: datetime | None
-
-
-def counters(addresses: Iterable[QueueAddress]) -> Statement[dict[QueueAddress, Counters]]:
-    """Read the counters of tables; missing ones are left out."""
-    query = load(f"{_FOLDER}/counters.sql", failing="Failed to read the statistics of queues", prepare=False)
-    named = list(addresses)
-    parameters = {"schemas": [one.schema for one in named], "tables": [one.table for one in named]}
-    return Statement(query, parameters, _counters)
-
-
-def may_delete(session: Session, address: QueueAddress) -> bool:
-    """Whether the database's role may delete from a table; where the database does not say, it is tried."""
-    if address.backend != "postgresql":
-        return True
-    counted = session.run(counters([address])).get(address)
-    return counted is not None and counted.may_delete
-
-
-def instances() -> Statement[list[Instances]]:
-    """Find the sessions of Rowbus's programs."""
-    query = load(f"{_FOLDER}/instances.sql", failing="Failed to look for sessions", prepare=False)
-    return Statement(query, {}, _instances)
-
-
-def _counters(rows: Rows, _count: int) -> dict[QueueAddress, Counters]:
-    return {QueueAddress(schema, name): Counters(*counted) for schema, name, *counted in rows}
-
-
-def _instances(rows: Rows, _count: int) -> list[Instances]:
-    return [Instances._make(row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +145,33 @@ class Snapshot:
     def error_queues(self) -> list[QueueFigures]:
         """Return the queues called `error`, in any schema."""
         return [queue for queue in self.queues if queue.kind is Kind.ERROR]
+
+
+def counters(addresses: Iterable[QueueAddress]) -> Statement[dict[QueueAddress, Counters]]:
+    """Read the counters of tables; missing ones are left out."""
+    query = load(f"{_FOLDER}/counters.sql", failing="Failed to read the statistics of queues", prepare=False)
+    named = list(addresses)
+    parameters = {"schemas": [one.schema for one in named], "tables": [one.table for one in named]}
+    return Statement(query, parameters, _counters)
+
+
+def may_delete(session: Session, address: QueueAddress) -> bool:
+    """Whether the database's role may delete from a table; where the database does not say, it is tried."""
+    if address.backend != "postgresql":
+        return True
+    counted = session.run(counters([address])).get(address)
+    return counted is not None and counted.may_delete
+
+
+def instances() -> Statement[list[Instances]]:
+    """Find the sessions of Rowbus's programs."""
+    query = load(f"{_FOLDER}/instances.sql", failing="Failed to look for sessions", prepare=False)
+    return Statement(query, {}, _instances)
+
+
+def _counters(rows: Rows, _count: int) -> dict[QueueAddress, Counters]:
+    return {QueueAddress(schema, name): Counters(*counted) for schema, name, *counted in rows}
+
+
+def _instances(rows: Rows, _count: int) -> list[Instances]:
+    return [Instances._make(row) for row in rows]

@@ -1,6 +1,6 @@
-"""The message-flow report as tables of text, for a terminal: what these were made of, and numbers, spans, moments.
+"""The tables of a message-flow report, and their text for a terminal: numbers, spans, sizes and moments.
 
-Invariants: pure; needs no Spark; a table without rows is left out; every finite number has a text.
+Invariants: all is pure and needs no Spark; a table without rows is left out; every finite number has a text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
+PREVIEW: Final = 60  # characters of an exception's message
+_PERCENTILES: Final = ("median#", "95 %#", "99 %#", "longest#")
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_MINUTES: Final = 120  # seconds from which on a latency is told in minutes
 MEANINGS: Final = {
     "overview": "What the report is about: messages, events, and the times they tell of",
     "throughput": "Messages sent, processed and failed, by type and span of time",
@@ -28,6 +31,8 @@ MEANINGS: Final = {
     "consumers": "How far behind the consumers of logs are",
 }
 """The tables that there may be, in the order in which they are shown."""
+
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -62,8 +67,27 @@ class ReportTables:
         return rows
 
 
-_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-_MINUTES: Final = 120  # seconds from which on a latency is told in minutes
+class TextTable(NamedTuple):
+    """A table: its title, its columns (those with `#` at their end are numbers), its rows."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+
+def tables(report: ReportTables) -> list[TextTable]:
+    """Return the tables that have rows."""
+    found = [
+        TextTable(title, columns, [make(row) for row in report.rows(name)])
+        for name, title, columns, make in _TABLES
+    ]
+    return [table for table in found if table.rows]
+
+
+def nothing_found(report: ReportTables) -> str:
+    """Return the sentence for a report without a message or event."""
+    asked = report.since is not None or report.until is not None
+    return "There is neither a message nor an event" + (" in the time asked for." if asked else ".")
 
 
 def span(seconds: float | None) -> str:
@@ -103,40 +127,6 @@ def moment(at: datetime | None) -> str:
     return "" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
-def _short(number: float) -> str:
-    """Write three digits at most, and no zeros after the point."""
-    digits = 0 if abs(number) >= 99.5 else 1 if abs(number) >= 9.95 else 2  # noqa: PLR2004 - three digits
-    text = f"{number:,.{digits}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-Row = Mapping[str, Any]
-PREVIEW: Final = 60  # characters of an exception's message
-
-
-class TextTable(NamedTuple):
-    """A table: its title, its columns (those with `#` at their end are numbers), its rows."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
-
-
-def tables(report: ReportTables) -> list[TextTable]:
-    """Return the tables that have rows."""
-    found = [
-        TextTable(title, columns, [make(row) for row in report.rows(name)])
-        for name, title, columns, make in _TABLES
-    ]
-    return [table for table in found if table.rows]
-
-
-def nothing_found(report: ReportTables) -> str:
-    """Return the sentence for a report without a message or event."""
-    asked = report.since is not None or report.until is not None
-    return "There is neither a message nor an event" + (" in the time asked for." if asked else ".")
-
-
 def _latency(row: Row) -> Sequence[object]:
     return row["stage"], *_delay(row)
 
@@ -171,7 +161,13 @@ def _spans(row: Row) -> list[str]:
     return [span(row[name]) for name in ("p50", "p95", "p99", "most")]
 
 
-_PERCENTILES: Final = ("median#", "95 %#", "99 %#", "longest#")
+def _short(number: float) -> str:
+    """Write three digits at most, and no zeros after the point."""
+    digits = 0 if abs(number) >= 99.5 else 1 if abs(number) >= 9.95 else 2  # noqa: PLR2004 - three digits
+    text = f"{number:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 _TABLES: Final[Sequence[tuple[str, str, Sequence[str], Callable[[Row], Sequence[object]]]]] = (
     ("latency", "Latency", ("stage", "message type", "endpoint", "messages#", *_PERCENTILES), _latency),
     ("failures", "Failures", ("messages#", "endpoint", "exception", "message", "raised in"), _failure),

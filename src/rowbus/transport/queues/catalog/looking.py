@@ -1,6 +1,6 @@
 """Tables found by their shape, which of them are read, and how they are looked into.
 
-Invariant: nothing is read of a table before it is locked, and found to be one of an owner that is trusted, so that it
+Invariants: nothing is read of a table before it is locked, and found to be one of an owner that is trusted, so that it
 can be replaced no more; of the others nothing is read but what the catalogue says of them, and they are told of, with
 the reason. Nobody is waited for longer than `begin_look.sql` says.
 """
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.shape import QueueShape
     from rowbus.transport.queues.table import MessageTable, RecordTable
 
-
 T = TypeVar("T")
 K = TypeVar("K")
 
@@ -40,6 +39,13 @@ class NotLookedAtError(RowbusError):
 
     queue: str
     reason: str
+
+
+class FoundTables(NamedTuple):
+    """Tables that are read, and those that are not, with the reason."""
+
+    tables: list[QueueAddress]
+    left_out: dict[QueueAddress, str]
 
 
 @contextmanager
@@ -111,6 +117,35 @@ def ask_about(
     ]
 
 
+def sort_out(session: Session, catalog: Catalog, addresses: Iterable[QueueAddress]) -> FoundTables:
+    """Tell the tables that are read from those of strangers."""
+    found = list(addresses)
+    left_out = _strangers(session, catalog, found)
+    return FoundTables([address for address in found if address not in left_out], left_out)
+
+
+def find_tables(session: Session, catalog: Catalog, columns: Mapping[str, str]) -> FoundTables:
+    """Find the tables that have these columns and no other, by their types; tell those of strangers from them."""
+    asked = catalog.find_tables(columns)
+    return FoundTables([], {}) if asked is None else sort_out(session, catalog, session.run(asked))
+
+
+def find_queues(session: Session, catalog: Catalog, named: Iterable[QueueAddress] = ()) -> list[QueueShape]:
+    """Describe every table that is a queue or nearly one, and all those named that exist; raises StorageError."""
+    shapes = session.run(catalog.find_queues(named))
+    strangers = _strangers(session, catalog, [shape.address for shape in shapes])
+    told = [_told(shape, strangers.get(shape.address, "")) for shape in shapes]
+    return _positioned(session, catalog, told)
+
+
+def find_storages(
+    session: Session, catalog: Catalog, addresses: Iterable[QueueAddress]
+) -> tuple[list[Storage], list[QueueAddress]]:
+    """Say what tables that are read occupy, and which of them are locked."""
+    answers, locked = ask_about(session, catalog, list(addresses), catalog.queue_storage)
+    return [storage for answer in answers for storage in answer], locked
+
+
 def _ask_in_time(session: Session, catalog: Catalog, question: Statement[T]) -> T:
     beginning = catalog.begin_look()
     if beginning is None:
@@ -145,42 +180,6 @@ def _refuse(address: QueueAddress, found: Ownership | None) -> None:
 def _refusal(address: QueueAddress, reason: str) -> NotLookedAtError:
     text = f"{address} is {not_looked_at(reason)}. What to do: {advice(reason)}."
     return NotLookedAtError(text, queue=str(address), reason=reason)
-
-
-class FoundTables(NamedTuple):
-    """Tables that are read, and those that are not, with the reason."""
-
-    tables: list[QueueAddress]
-    left_out: dict[QueueAddress, str]
-
-
-def sort_out(session: Session, catalog: Catalog, addresses: Iterable[QueueAddress]) -> FoundTables:
-    """Tell the tables that are read from those of strangers."""
-    found = list(addresses)
-    left_out = _strangers(session, catalog, found)
-    return FoundTables([address for address in found if address not in left_out], left_out)
-
-
-def find_tables(session: Session, catalog: Catalog, columns: Mapping[str, str]) -> FoundTables:
-    """Find the tables that have these columns and no other, by their types; tell those of strangers from them."""
-    asked = catalog.find_tables(columns)
-    return FoundTables([], {}) if asked is None else sort_out(session, catalog, session.run(asked))
-
-
-def find_queues(session: Session, catalog: Catalog, named: Iterable[QueueAddress] = ()) -> list[QueueShape]:
-    """Describe every table that is a queue or nearly one, and all those named that exist; raises StorageError."""
-    shapes = session.run(catalog.find_queues(named))
-    strangers = _strangers(session, catalog, [shape.address for shape in shapes])
-    told = [_told(shape, strangers.get(shape.address, "")) for shape in shapes]
-    return _positioned(session, catalog, told)
-
-
-def find_storages(
-    session: Session, catalog: Catalog, addresses: Iterable[QueueAddress]
-) -> tuple[list[Storage], list[QueueAddress]]:
-    """Say what tables that are read occupy, and which of them are locked."""
-    answers, locked = ask_about(session, catalog, list(addresses), catalog.queue_storage)
-    return [storage for answer in answers for storage in answer], locked
 
 
 def _strangers(

@@ -7,7 +7,7 @@ docs/decisions/0029-an-index-of-failed-messages.md.
 A search says which failed messages are meant, and in what order they and their groups are shown.
 
 Invariants: what `failures` holds is what the queue held at one moment, or the newest part of it; it is replaced, never
-changed, so readers need no lock; a page is found in bounded time; what a search had no time for is said, and the next
+changed, so readers need no lock. A page is found in bounded time; what a search had no time for is said, and the next
 page goes on there. A search means the same messages whether they are listed, counted, sent back or discarded.
 """
 
@@ -31,8 +31,14 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
 
+MOST: Final = 500_000
+"""Messages that an index holds, the newest: about 1.2 kB each."""
+PAGE: Final = 500  # stories read by one statement
+CHUNK: Final = 1_000  # messages that the database looks into with one statement
+LONGEST: Final = 300  # characters that are kept of a name, an id or a reason
 
 KEY_LENGTH: Final = 16
+TIMED_OUT: Final = "57014"
 
 
 class Kind:
@@ -125,28 +131,18 @@ class Group(NamedTuple):
     latest: FailedMessage
 
 
-def groups(failures: Sequence[Failure]) -> list[Group]:
-    """Count messages, given the newest first, by kind: the largest group first, of equals the latest."""
-    sizes = Counter(failure.kind for failure in failures)
-    first = {failure.kind: failure.failed for failure in failures}
-    latest = {failure.kind: failure.failed for failure in reversed(failures)}
-    found = [Group(kind, size, first[kind], latest[kind]) for kind, size in sizes.items()]
-    return sorted(found, key=lambda group: (-group.size, -group.latest.seq))
+class Page(NamedTuple):
+    """Messages found, the newest first. `after` is where the next page begins, None at the end.
 
+    `looked_at` counts the messages that were looked into for a text, of `of` that the rest of the search means;
+    `timed_out` says that time was over before the page was full.
+    """
 
-def counted(sizes: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Add up what has the same name: the largest first, of equals by name."""
-    total: Counter[str] = Counter()
-    for name, size in sizes:
-        total[name] += size
-    return sorted(total.items(), key=lambda pair: (-pair[1], pair[0]))
-
-
-MOST: Final = 500_000
-"""Messages that an index holds, the newest: about 1.2 kB each."""
-
-PAGE: Final = 500  # stories read by one statement
-LONGEST: Final = 300  # characters that are kept of a name, an id or a reason
+    failures: list[Failure]
+    after: int | None
+    looked_at: int
+    of: int
+    timed_out: bool = False
 
 
 class FailureIndex:
@@ -241,26 +237,21 @@ class FailureIndex:
         return self._names.setdefault(cut, cut)
 
 
-def _position(failure: Failure) -> int:
-    return failure.seq
+def groups(failures: Sequence[Failure]) -> list[Group]:
+    """Count messages, given the newest first, by kind: the largest group first, of equals the latest."""
+    sizes = Counter(failure.kind for failure in failures)
+    first = {failure.kind: failure.failed for failure in failures}
+    latest = {failure.kind: failure.failed for failure in reversed(failures)}
+    found = [Group(kind, size, first[kind], latest[kind]) for kind, size in sizes.items()]
+    return sorted(found, key=lambda group: (-group.size, -group.latest.seq))
 
 
-CHUNK: Final = 1_000  # messages that the database looks into with one statement
-TIMED_OUT: Final = "57014"
-
-
-class Page(NamedTuple):
-    """Messages found, the newest first. `after` is where the next page begins, None at the end.
-
-    `looked_at` counts the messages that were looked into for a text, of `of` that the rest of the search means;
-    `timed_out` says that time was over before the page was full.
-    """
-
-    failures: list[Failure]
-    after: int | None
-    looked_at: int
-    of: int
-    timed_out: bool = False
+def counted(sizes: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Add up what has the same name: the largest first, of equals by name."""
+    total: Counter[str] = Counter()
+    for name, size in sizes:
+        total[name] += size
+    return sorted(total.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 def listed(index: FailureIndex, search: Search, *, most: int, before: int | None = None) -> Page:
@@ -328,3 +319,7 @@ def _holding(
             return None
         raise
     return [failure for failure in chunk if failure.seq in found or failure.failed.row_id == text]
+
+
+def _position(failure: Failure) -> int:
+    return failure.seq
