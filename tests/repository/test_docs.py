@@ -30,7 +30,7 @@ from rowbus.spark import pipelines
 from rowbus.spark.options import Option
 from rowbus.spark.sink.writer import TARGETS
 from rowbus.transport.pubsub.publication import EVERY_EVENT
-from rowbus.transport.queues.destination_rule import SERVICECONTROL
+from rowbus.transport.queues.reserved_names import SERVICECONTROL
 from tests.fixtures.every import every
 from tests.fixtures.places import ROOT
 from tests.repository.pages import blocks, commands

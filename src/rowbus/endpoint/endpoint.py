@@ -36,7 +36,8 @@ from rowbus.running.functions import check_function
 from rowbus.running.signals import Serving
 from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode, check_time_limit
 from rowbus.transport.lanes.rule import require_lanes
-from rowbus.transport.queues.destination_rule import check_endpoint_name, destination_rule
+from rowbus.transport.queues.destination_rule import destination_rule
+from rowbus.transport.queues.reserved_names import check_endpoint_name
 from rowbus.transport.recoverability.policy import Observer, Recoverability, Retries
 from rowbus.transport.recurring.schedule import CatchUp
 

@@ -24,8 +24,8 @@ from rowbus.transport.pauses.table import pauses_address, pauses_table
 from rowbus.transport.published_contracts.table import contracts_address, contracts_table, publishes
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
-from rowbus.transport.queues.destination_rule import COPIES, SERVICECONTROL
 from rowbus.transport.queues.owners import guard
+from rowbus.transport.queues.reserved_names import COPIES, SERVICECONTROL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,10 +11,8 @@ The database is asked once for each destination and then not for a while, so tha
 stranger could change the table, or put another in its place, it is asked each time, and again once the transaction that
 sends there has locked it.
 
-No endpoint may have the name of a queue of ServiceControl's.
-
 Invariants: what is remembered is bounded, and only destinations that passed are remembered. `DestinationRule` is pure:
-an address is allowed or not by its names alone, compared exactly. `check_endpoint_name` is pure.
+an address is allowed or not by its names alone, compared exactly.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.database.statements import answer_steps
-from rowbus.errors import ConfigurationError, DestinationRefusedError, QueueNotFoundError
+from rowbus.errors import DestinationRefusedError, QueueNotFoundError
 from rowbus.settings import AllowedDestinations
 from rowbus.transport.queues.catalog.ownership import advice
 from rowbus.transport.queues.table import queue_table
@@ -49,22 +47,6 @@ REMEMBERED: Final = 1000  # destinations
 FOR_SECONDS: Final = 60.0
 REMEDY: Final = "EndpointSettings(allowed_destinations=…) allows more"
 NO_QUEUE: Final = "what is there is no queue"
-
-SERVICECONTROL: Final = (
-    "Particular.ServiceControl",
-    "Particular.ServiceControl.Errors",
-    "Particular.ServiceControl.staging",
-    "Particular.ServiceControl.Audit",
-    "Particular.ServiceControl.Audit.Errors",
-    "Particular.Monitoring",
-    "ServiceControl.ThroughputData",
-)
-"""The queues that its three instances receive from, make when they are set up, and send to each other through."""
-COPIES: Final = ("error", "audit")
-"""The queues that endpoints send to and it receives from, as they are called unless it is told otherwise."""
-FORWARDED: Final = ("error.log", "audit.log")
-"""Where it forwards what it has imported, if it is told to."""
-_RESERVED: Final = {name.casefold() for name in (*SERVICECONTROL, *COPIES, *FORWARDED)}
 
 
 class DestinationRule(NamedTuple):
@@ -232,12 +214,3 @@ def _ask(table: QueueTable, queue: QueueAddress, *, is_named: bool) -> Steps[Sta
         return Standing(None)
     reason = whose.reason or whose.runs
     return Standing(f"{reason}; {advice(reason)}" if reason else "", whose.is_firm)
-
-
-def check_endpoint_name(name: str) -> None:
-    """Raise ConfigurationError for the name of one of ServiceControl's queues: both would receive from it."""
-    if name.casefold() in _RESERVED:
-        raise ConfigurationError(
-            f"{name} cannot name an endpoint: ServiceControl receives from the queue of that name, and each would get "
-            "a part of the messages."
-        )

@@ -21,7 +21,7 @@ from rowbus.messages.mutators import checked_mutators
 from rowbus.messages.outgoing import Options
 from rowbus.running.handling import message_in_hand
 from rowbus.transport.composition import identity_of
-from rowbus.transport.queues.destination_rule import check_endpoint_name
+from rowbus.transport.queues.reserved_names import check_endpoint_name
 from rowbus.transport.requests.asking import Asking
 
 if TYPE_CHECKING:

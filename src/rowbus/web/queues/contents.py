@@ -1,10 +1,7 @@
-"""Messages of a queue: those it holds, who sends them, who has which in hand, and a new one, composed on the page.
+"""What is in a queue, who sends to it, and who has which of its messages in hand.
 
-A new message is of a type that the queue's endpoint published, or of another.
-
-Invariants: what is shown is bounded, whatever the queue holds: `ON_A_PAGE` messages; only a table with a queue's
-columns and a trusted owner is read. A message that is composed has a JSON body, and an id of its own; what does not fit
-is said before it is sent.
+Invariant: bounded, whatever the queue holds: `ON_A_PAGE` messages are shown; only a table with a queue's columns and a
+trusted owner is read.
 """
 
 from __future__ import annotations
@@ -15,15 +12,12 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.contracts.bodies import find_example, find_misfits, taken_by
 from rowbus.contracts.published import find_published
 from rowbus.database.locks import receiver_lock
 from rowbus.database.statements import Statement, load
-from rowbus.errors import ConfigurationError, InvalidAddressError, QueueNotFoundError, StorageError
-from rowbus.messages.bodies.json_bodies import JSON
+from rowbus.errors import InvalidAddressError, QueueNotFoundError, StorageError
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_headers, short_type, time_sent
-from rowbus.transport.client import Client
 from rowbus.transport.long_work.table import RUNNING, long_work_table
 from rowbus.transport.pauses.table import pauses_address
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking, refuse_strangers
@@ -33,15 +27,11 @@ from rowbus.transport.queues.table import queue_table
 from rowbus.transport.queues.traffic import LOOKED_AT, in_hand
 from rowbus.transport.receiving.handler_watch import cancel_in_hand
 from rowbus.transport.recoverability.table import error_queue_table
-from rowbus.web.contents import refuse_what_is_no_json
-from rowbus.web.pages import Question, change
 from rowbus.web.subscriptions import look as subscriptions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
-
-    from starlette.responses import Response
 
     from rowbus.contracts.contract import Party, PublishedContract
     from rowbus.database.sessions import Session
@@ -50,8 +40,6 @@ if TYPE_CHECKING:
     from rowbus.messages.message import PeekedMessage
     from rowbus.transport.long_work.table import Cancelling, WorkStatus
     from rowbus.transport.queues.traffic import MessageInHand
-    from rowbus.web.operations import Operation
-    from rowbus.web.visit import Visit
 
 ON_A_PAGE: Final = 50
 MOST_READ: Final = 65_536  # characters of headers, and bytes of a body, in a list
@@ -230,76 +218,3 @@ def processes(address: QueueAddress) -> Statement[list[Process]]:
 
 def _processes(rows: Rows, _count: int) -> list[Process]:
     return [Process._make(row) for row in rows]
-
-
-# --------------------------------------------------------------------------------------------------- a message composed
-
-
-class Draft(NamedTuple):
-    """A message to a queue that is not sent yet."""
-
-    address: QueueAddress
-    types: list[str]
-    body: str
-
-
-async def show(visit: Visit) -> Response:
-    """Show the form, with an example of the type that was chosen."""
-    if not visit.may_operate:
-        return visit.refuse("Not shown", "You may look here, and change nothing: your role is viewer.")
-    chosen = visit.query.get("type", "").strip()
-    try:
-        draft = await visit.read(_draft, visit, visit.query.get("name", ""), chosen)
-    except QueueNotFoundError as error:
-        return visit.missing(str(error))
-    return visit.render("queues/compose.html", draft=draft, chosen=chosen)
-
-
-def _draft(session: Session, visit: Visit, name: str, chosen: str) -> Draft:
-    address = find_queue(session, visit.site.addresses, name)
-    found = find_published(session, visit.site.addresses)
-    return Draft(address, taken_by(found, address), find_example(found, address, chosen).decode() or "{}")
-
-
-async def ask(visit: Visit) -> Question:
-    """Ask whether the message is to be sent; raises ConfigurationError for one without a type, or that is no JSON."""
-    name, type_, body = _form(visit)
-    address, misfits = await visit.read(_check, visit, name, type_, body)
-    return Question(
-        title=f"Send {type_} to {address}?",
-        text="The endpoint of this queue handles it as a message that another endpoint sent.",
-        button="Send it",
-        subject=f"{address}: a message {type_}",
-        details=tuple(f"It does not fit: {misfit}" for misfit in misfits),
-        difference=body,
-        back=visit.url("queue", {"name": name}),
-    )
-
-
-def _check(
-    session: Session, visit: Visit, name: str, type_: str, body: str
-) -> tuple[QueueAddress, list[str]]:
-    address = find_queue(session, visit.site.addresses, name)
-    return address, find_misfits(find_published(session, visit.site.addresses), address, type_, body.encode())
-
-
-async def send(visit: Visit, operation: Operation) -> str:
-    """Send the message."""
-    name, type_, body = _form(visit)
-    return await change(visit, operation, name, lambda _: f"Sent to {name}.", _send, visit, name, type_, body)
-
-
-def _send(session: Session, visit: Visit, name: str, type_: str, body: str) -> int:
-    client = Client(session.connection, schema=visit.site.addresses.schema)
-    address = find_queue(session, visit.site.addresses, name)
-    client.send(address, body.encode(), type=type_, headers={Header.CONTENT_TYPE: JSON})
-    return 1
-
-
-def _form(visit: Visit) -> tuple[str, str, str]:
-    """Return the queue, the type and the body of the form; browsers send every line end as CR LF."""
-    type_, body = visit.form.get("type", "").strip(), visit.form.get("body", "").replace("\r\n", "\n")
-    if not type_:
-        raise ConfigurationError("The message has no type. Go back, and name it; nothing was sent.")
-    refuse_what_is_no_json(body)
-    return visit.form.get("name", ""), type_, body

@@ -13,7 +13,7 @@ from rowbus.transport.long_work.table import Cancelling
 from rowbus.web.charts import queue_charts, span_of, sparks
 from rowbus.web.contents import body_content
 from rowbus.web.pages import Action, Page, Question, View, change
-from rowbus.web.queues import contents
+from rowbus.web.queues import composing, contents
 from rowbus.web.showing import plural
 
 if TYPE_CHECKING:
@@ -164,11 +164,11 @@ PAGE: Final = Page(
     (
         View("queue", "/queue", _queue),
         View("queue.message", "/queue/message", _message),
-        View("queue.compose", "/queue/compose", contents.show),
+        View("queue.compose", "/queue/compose", composing.show),
         View("endpoint", "/endpoint", _endpoint),
     ),
     (
-        Action("queue.send", "/queue/send", "send a message", contents.ask, contents.send),
+        Action("queue.send", "/queue/send", "send a message", composing.ask, composing.send),
         Action("queue.purge", "/queue/purge", "purge", _ask_to_purge, _purge),
         Action("endpoint.cancel", "/endpoint/cancel", "cancel running work", _ask_to_cancel, _cancel),
     ),
