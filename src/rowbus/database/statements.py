@@ -159,6 +159,17 @@ def _quoted(path: str, identifiers: Mapping[str, str], literals: Mapping[str, ob
     return _PLACEHOLDER.sub(lambda match: _bound(match, identifiers, literals), source(path))
 
 
+def _bound(match: re.Match[str], identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
+    """Quote an identifier or a literal through the driver; leave the other values as they are."""
+    if (name := match["identifier"]) is not None:
+        if "\0" in (given := identifiers[name]):
+            refuse_nul(name, given)
+        return sql.Identifier(given).as_string(None)
+    if (name := match["value"]) in literals:
+        return sql.Literal(literals[name]).as_string(None)
+    return f"{_MARK}{name}{_MARK}"
+
+
 def _text(text: str) -> Text:
     """Write the placeholders of the driver and of the server in place of the marked values."""
     places = list(_VALUE.finditer(text))
@@ -217,17 +228,6 @@ def split_script(text: str) -> list[str]:
     starts = [0, *(end + 1 for end in ends)]
     parts = [text[start:end].strip() for start, end in zip(starts, [*ends, len(text)], strict=True)]
     return [part for part in parts if _COMMENT.sub("", part + "\n").strip()]
-
-
-def _bound(match: re.Match[str], identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
-    """Quote an identifier or a literal through the driver; leave the other values as they are."""
-    if (name := match["identifier"]) is not None:
-        if "\0" in (given := identifiers[name]):
-            refuse_nul(name, given)
-        return sql.Identifier(given).as_string(None)
-    if (name := match["value"]) in literals:
-        return sql.Literal(literals[name]).as_string(None)
-    return f"{_MARK}{name}{_MARK}"
 
 
 @cache  # our own files, of which there is a finite number; nothing else is ever looked up

@@ -75,6 +75,9 @@ _CONTEXT: Final = "During handling of the above exception, another exception occ
 _LINES: Final = "\n\t"
 
 
+# Exceptions.
+
+
 def is_a(error: object, kind: type[T] | tuple[type[T], ...]) -> TypeGuard[T]:
     """Say whether an exception is of a class: of its real one, for its `__class__` may be anything."""
     return issubclass(type(error), kind)
@@ -206,6 +209,9 @@ def _entries(data: object) -> Iterator[tuple[str, str]]:
             yield text_of(name)[:LONGEST_NAME], text_of(value)[:LONGEST_DATA]
 
 
+# Text.
+
+
 def printable(text: str, limit: int | None = None) -> str:
     """Return text as one line that controls nothing, and no longer than `limit`, if one is given.
 
@@ -232,6 +238,21 @@ def shortened(text: str, limit: int) -> str:
     room = max(limit - len(note), 0)
     ending = room // 3
     return (text[: room - ending] + note + text[len(text) - ending :])[:limit]
+
+
+def _capped(text: str, limit: int | None, kept: str) -> str:
+    if limit is None:
+        return _escaped(text, kept)
+    return shortened(_escaped(shortened(text, limit), kept), limit)
+
+
+def _escaped(text: str, kept: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter in kept else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
 
 
 def traceback_of(error: BaseException) -> str:
@@ -306,18 +327,3 @@ def _last_lines(error: BaseException) -> Iterator[str]:
         yield printable_value(note)
     for member in members_of(error)[:MOST_CHAINED]:
         yield from (f"  | {line}" for part in _story(member) for line in part.split("\n"))
-
-
-def _capped(text: str, limit: int | None, kept: str) -> str:
-    if limit is None:
-        return _escaped(text, kept)
-    return shortened(_escaped(shortened(text, limit), kept), limit)
-
-
-def _escaped(text: str, kept: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(
-        letter if letter.isprintable() or letter in kept else letter.encode("unicode_escape").decode()
-        for letter in text
-    )

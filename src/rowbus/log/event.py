@@ -110,6 +110,9 @@ class DeadEvent(NamedTuple):
     event: Event
 
 
+# Changes of rows.
+
+
 class RowChange(NamedTuple):
     """A change of one row of a table, or of all of them."""
 

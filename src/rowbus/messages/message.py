@@ -31,7 +31,7 @@ _ENCODINGS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
-_BLOCK = 256
+_BLOCK = 256  # ids that are made at once
 _VERSION = bytes(byte & 0x0F | 0x40 for byte in range(256))
 _VARIANT = bytes(byte & 0x3F | 0x80 for byte in range(256))
 

@@ -51,6 +51,9 @@ SendOutcome = Literal["sent", "kept", "replaced", "postponed"]
 """The outcome of a unique send: a new message, the earlier one, a new one in its place, or the earlier one later."""
 
 
+# Headers.
+
+
 class Origin(NamedTuple):
     """Where messages come from: the sender (None for a bare client) and where replies go (None: nowhere)."""
 
@@ -325,6 +328,9 @@ def _positive(time_to_be_received: timedelta) -> timedelta:
     return time_to_be_received
 
 
+# The trace.
+
+
 def carried_trace(incoming: Mapping[str, str | None]) -> dict[str, str]:
     """Return the trace of what a handler sends: its message's, or a new one if that message wishes it."""
     parent = incoming.get(Header.TRACEPARENT)
@@ -360,6 +366,9 @@ def _new_parent(parent: str, message_id: str) -> str | None:
         return None
     digits = hashlib.sha256(f"{parent} {message_id}".encode("utf-8", "replace")).hexdigest()
     return f"{found['version']}-{digits[:32]}-{digits[32:48]}-{found['flags']}"
+
+
+# Uniqueness.
 
 
 class UniqueMessageId(str):

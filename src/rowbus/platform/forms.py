@@ -85,6 +85,9 @@ _KEYWORDS: Final = (
 _RESERVED: Final = frozenset(_KEYWORDS.split())
 
 
+# Measurements in one binary body.
+
+
 class Measurement(NamedTuple):
     """One value, the moment it belongs to in .NET's ticks, and the types of the message that it was measured of."""
 
@@ -184,6 +187,9 @@ def _tags(body: bytes, position: int, count: int) -> tuple[dict[int, str], int]:
 def _entries(count: int) -> Struct:
     """Return what packs so many entries at once."""
     return Struct(f"<{'iiq' * count}")
+
+
+# Messages, each in its form.
 
 
 def checked(message: OutgoingMessage) -> OutgoingMessage:

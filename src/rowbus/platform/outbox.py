@@ -50,6 +50,9 @@ LAST_WAIT: Final = 5.0
 """Seconds that an endpoint which stops waits for its last measurements to be sent."""
 
 
+# What ServiceControl says of itself.
+
+
 class HeartbeatPlan(NamedTuple):
     """Where heartbeats go, how often, and how long one is worth receiving."""
 
@@ -158,6 +161,9 @@ def _refused(reason: str) -> ConfigurationError:
     return ConfigurationError(
         f"service_platform is not the JSON that ServiceControl's /api/connection gives: {reason}."
     )
+
+
+# What is sent there.
 
 
 class Outbox:

@@ -7,7 +7,7 @@ The breaker is disarmed until the first failure, then armed until a success (doc
 failures have lasted for the set time it triggers, once: that is a critical error. It also returns how long to wait
 after a failure, and whether the failure is the first of its outage, so that an outage does not flood the log.
 
-Invariants: every delay is pure: randomness and the clock are injected, and the waiting is the caller's.
+Invariants: delays and breaker are pure: randomness and the clock are injected, and the waiting is the caller's.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ JITTER = 0.2  # give or take a fifth
 
 FIRST_PAUSE: Final = 0.02  # seconds until the first look after work; doubled for each look in vain
 
-WAIT_WHEN_ARMED = 1.0
-WAIT_WHEN_TRIGGERED = 10.0
+WAIT_WHEN_ARMED = 1.0  # seconds after a failure, until the outage is critical
+WAIT_WHEN_TRIGGERED = 10.0  # seconds after a failure, from then on
 
 
 def jittered(seconds: float, random: Callable[[], float]) -> float:

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Coroutine[Any, Any, Any]]")
 T = TypeVar("T")
 
+CODE_UNIT = 2  # bytes of an instruction, of which `co_positions` has an entry each
+
 _message: ContextVar[Subject | None] = ContextVar("rowbus_message_in_hand", default=None)
 _subject: ContextVar[Subject | None] = ContextVar("rowbus_subject", default=None)
-
-CODE_UNIT = 2  # bytes of an instruction, of which `co_positions` has an entry each
 
 
 class Subject(Protocol):

@@ -72,7 +72,7 @@ By: TypeAlias = "Callable[[M], object] | Callable[[M, Context], Awaitable[object
 """How a message says which saga it is for: a function of it, one that looks it up, or the name of a header."""
 
 MOST: Final = 20
-"""How many sagas are looked at."""
+"""Sagas that go on and are looked at, whether the class fits them."""
 
 
 class Saga(Generic[S]):

@@ -58,6 +58,9 @@ _SWITCHES = frozenset({"encrypt", "trust_server_certificate", "trusted_connectio
 MODULE = "mssql_python"
 
 
+# The URL.
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataSource:
     """A server, a catalog on it, and how to log in; what `driver.connect` takes."""
@@ -150,6 +153,9 @@ def _braced(value: str) -> str:
 
 def _unreadable(reason: str) -> ConfigurationError:
     return ConfigurationError(f"The database is not given as a SQL Server URL, such as {NOTATION}: {reason}.")
+
+
+# The driver.
 
 
 class DriverCursor(Protocol):

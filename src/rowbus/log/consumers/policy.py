@@ -35,6 +35,9 @@ NO_EVENT: Final = 0
 """Stands for the place before a batch's first event."""
 
 
+# Verdicts on events that failed.
+
+
 class RetryAfter(NamedTuple):
     """Deliver the event again, to this consumer alone, when so many seconds have passed."""
 
@@ -86,6 +89,9 @@ def describe(error: BaseException) -> str:
     name, said = type_name(error), text_of(error)
     text = f"{name}: {said}" if said else name
     return text.replace("\x00", "")[:LONGEST_REASON]
+
+
+# Suspicion of events that were lost.
 
 
 class Note(NamedTuple):

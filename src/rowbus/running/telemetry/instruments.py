@@ -24,13 +24,11 @@ if TYPE_CHECKING:
     from rowbus.running.telemetry.spans import Spans
 
 
-_API: Final = "opentelemetry.metrics"
+_METRICS_API: Final = "opentelemetry.metrics"
+_TRACE_API: Final = "opentelemetry.trace"
 
 _current: Instruments | None = None
 _is_bridged = False
-
-_TRACE_API: Final = "opentelemetry.trace"
-
 _spans: Spans | None = None
 
 
@@ -146,16 +144,17 @@ def turn_on() -> Instruments:
 
 def instruments() -> Instruments | None:
     """Return what to measure with; None: it is off, there being neither Prometheus nor a set-up of OpenTelemetry's."""
-    if not _is_bridged and _API in sys.modules:
+    if not _is_bridged and _METRICS_API in sys.modules:
         _look()
     return _current
 
 
 def _look() -> None:
     """Tell the program's set-up of OpenTelemetry's metrics, if it has one; the API's provider only stands in."""
-    find = getattr(sys.modules[_API], "get_meter_provider", None)  # none while the module is being imported
+    api = sys.modules[_METRICS_API]
+    find = getattr(api, "get_meter_provider", None)  # none while the module is being imported
     provider = None if find is None else find()
-    if provider is not None and not type(provider).__module__.startswith(_API):
+    if provider is not None and not type(provider).__module__.startswith(_METRICS_API):
         bridge(provider)
 
 

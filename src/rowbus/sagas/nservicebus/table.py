@@ -79,6 +79,9 @@ LONGEST_PREFIX: Final = {"postgresql": 20}
 """Characters before the saga's name, where NServiceBus.Persistence.Sql limits them: a name on SQL Server has room."""
 
 
+# The state.
+
+
 class NServiceBusForm(StateForm[S]):
     """How the state of one saga class is written for .NET, and read from it. Its rows have no version."""
 
@@ -198,6 +201,9 @@ def _zero(field: Field | None) -> object:
         is_aware = to.tz or getattr(field.default, "tzinfo", None) is not None
         return f"{_FIRST[type(to)]}{'Z' if is_aware else ''}"
     return _ZEROS.get(type(to), _ABSENT)
+
+
+# The table.
 
 
 class SagaTable(table.SagaTable):

@@ -52,6 +52,9 @@ PAUSE = 0.05  # seconds between two looks at a lock
 LOOK = 10.0  # seconds between two looks at the registration of an idle stream
 
 
+# Logs, and positions in them.
+
+
 def find_logs(control: Control, settings: LogSettings) -> list[RetainedLog]:
     """Return the states of all logs that the options name; raises LogNotFoundError."""
     states = control.run(list_logs(settings.logs, settings.pattern))
@@ -147,6 +150,9 @@ def _at_time(control: Control, state: RetainedLog, time: datetime, wanted: Edge)
             "startingOffsetsByTimestampStrategy=latest begins there."
         )
     return newest(state)
+
+
+# The hold on a log.
 
 
 class HoldState(NamedTuple):

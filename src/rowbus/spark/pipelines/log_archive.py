@@ -47,7 +47,7 @@ DELTA_LOG: Final = "_delta_log"
 SINK_LOG: Final = "_spark_metadata"
 TARGET_BYTES: Final = 128 * 2**20
 
-_FILE: Final = "_lock"
+_LOCK: Final = "_lock"
 
 CHECKPOINT: Final = "_checkpoint"
 """The folder of an archive's checkpoint; readers skip names that begin with `_`."""
@@ -100,7 +100,7 @@ def refuse_other_formats(folder: Path) -> None:
 def locked(folder: Path) -> Generator[None]:
     """Lock an archive, without waiting; raises ConfigurationError while another process holds the lock."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _FILE).open("a", encoding="utf-8") as file:
+    with (folder / _LOCK).open("a", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
