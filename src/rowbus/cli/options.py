@@ -1,8 +1,8 @@
-"""Options that several commands share, each defined once, and their targets: a database, queues, objects of modules.
+"""Options and arguments that several commands share, and what they stand for: a database, queues, objects of modules.
 
-Invariants: the database given to a command beats the one given to `rowbus`, which beats ROWBUS_DATABASE, which beats
-the embedded server; no option imports more than its help needs. Names are read as people mean them
-(`QueueAddress.from_user`), and checked before anything is done.
+Invariants: each option is defined once, and imports no more than its help needs; the database given to a command beats
+the one given to `rowbus`, which beats ROWBUS_DATABASE, which beats the embedded server; names are read as people mean
+them (`QueueAddress.from_user`), and checked before anything is done.
 """
 
 from __future__ import annotations
@@ -33,11 +33,19 @@ if TYPE_CHECKING:
     from rowbus.transport.operations.table import Note
 
 
+logger = logging.getLogger("rowbus.cli")
+
+T = TypeVar("T")
+
 DATABASE_HELP = (
     "Connection string: libpq's (a URI or key=value), or mssql://user@host/catalog. "
     "Not given: ROWBUS_DATABASE, else the embedded server."
 )
 _WARNED = "rowbus.cli.options.warned"
+
+APPLICATION_NAME = "rowbus command line"
+
+Runnable: TypeAlias = "Endpoint | Log | AsyncLog"
 
 
 def _given_anywhere(context: typer.Context, given: str | None) -> str | None:
@@ -133,12 +141,6 @@ LogName = Annotated[str, typer.Argument(metavar="LOG", help="A log, by its name.
 AnyLog = Annotated[str | None, typer.Argument(metavar="LOG", help="Only this log.")]
 ConsumerName = Annotated[str, typer.Argument(metavar="CONSUMER", help="A consumer of the log, by its name.")]
 IntoLog = Annotated[str, typer.Option("--log", metavar="NAME", help="The log.")]
-
-
-logger = logging.getLogger("rowbus.cli")
-APPLICATION_NAME = "rowbus command line"
-T = TypeVar("T")
-Runnable: TypeAlias = "Endpoint | Log | AsyncLog"
 
 
 def open_database(dsn: str | None) -> sessions.Database:

@@ -1,4 +1,4 @@
-"""SQL files become statements, and work of several statements becomes steps.
+"""Statements made of SQL files, and the steps of operations that take several.
 
 A file runs unchanged in psql: `:"name"` is an identifier, `:'name'` a value. Loading quotes the identifiers through
 the driver and leaves the values to it as parameters. A table's method returns a `Statement`; a connection, sync or
@@ -8,9 +8,9 @@ Operations of several statements are generators, which yield statements that a s
 waits only in what it awaits: given a synchronous session as a `BlockingSession`, whose methods block instead, it runs
 from its beginning to its end in one go, without an event loop.
 
-Invariants: this is the only place that vouches for SQL text, and nothing is ever formatted into it. The steps decide,
-the session runs; a generator does no I/O, and an error of a statement ends it. Nothing here gives control to an event
-loop where a synchronous session is given, also where one runs in the thread.
+Invariants: this is the only place that vouches for SQL text, and nothing is ever formatted into it; steps decide and do
+no I/O, the session runs, and an error of a statement ends them; a coroutine that is given a synchronous session never
+gives control to an event loop, also where one runs in the thread.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
 Row = tuple[Any, ...]  # columns have the types their decoder states; the driver cannot know them
 Rows = Sequence[Row]
 Decode = Callable[[Rows, int], T]
@@ -52,6 +53,10 @@ _TOKEN = (
 )
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 
+Pairs = tuple[tuple[str, T], ...]
+
+Steps = Generator["Statement[Any]", Any, T]  # statements to run, each answered with what it decoded
+
 
 class Text(NamedTuple):
     """The text of one SQL file with the driver's placeholders and with the server's, and the names of its values.
@@ -65,7 +70,6 @@ class Text(NamedTuple):
     text_lists: frozenset[str] = frozenset()
 
 
-Pairs = tuple[tuple[str, T], ...]
 Bind = Callable[[str, Pairs[str], Pairs[object]], Text]
 
 
@@ -155,6 +159,17 @@ def _quoted(path: str, identifiers: Mapping[str, str], literals: Mapping[str, ob
     return _PLACEHOLDER.sub(lambda match: _bound(match, identifiers, literals), source(path))
 
 
+def _bound(match: re.Match[str], identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
+    """Quote an identifier or a literal through the driver; leave the other values as they are."""
+    if (name := match["identifier"]) is not None:
+        if "\0" in (given := identifiers[name]):
+            refuse_nul(name, given)
+        return sql.Identifier(given).as_string(None)
+    if (name := match["value"]) in literals:
+        return sql.Literal(literals[name]).as_string(None)
+    return f"{_MARK}{name}{_MARK}"
+
+
 def _text(text: str) -> Text:
     """Write the placeholders of the driver and of the server in place of the marked values."""
     places = list(_VALUE.finditer(text))
@@ -215,17 +230,6 @@ def split_script(text: str) -> list[str]:
     return [part for part in parts if _COMMENT.sub("", part + "\n").strip()]
 
 
-def _bound(match: re.Match[str], identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
-    """Quote an identifier or a literal through the driver; leave the other values as they are."""
-    if (name := match["identifier"]) is not None:
-        if "\0" in (given := identifiers[name]):
-            refuse_nul(name, given)
-        return sql.Identifier(given).as_string(None)
-    if (name := match["value"]) in literals:
-        return sql.Literal(literals[name]).as_string(None)
-    return f"{_MARK}{name}{_MARK}"
-
-
 @cache  # our own files, of which there is a finite number; nothing else is ever looked up
 def source(path: str) -> str:
     """Return the text of a file below `rowbus`, without its comments."""
@@ -271,9 +275,6 @@ def affected(_rows: Rows, count: int) -> int:
 def scalar(rows: Rows, _count: int) -> Any:  # noqa: ANN401 - the type of a column is known to the caller only
     """Decode a statement whose answer is one value."""
     return rows[0][0]
-
-
-Steps = Generator["Statement[Any]", Any, T]  # statements to run, each answered with what it decoded
 
 
 class UserSession(Protocol):

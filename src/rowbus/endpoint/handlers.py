@@ -1,9 +1,9 @@
-"""The handlers of an endpoint, and which of them take a message.
+"""The handlers of an endpoint, its components' among them, and which of them take a message.
 
-Components: parts of an endpoint that bring handlers and tables with them, such as sagas.
+Components are parts of an endpoint that bring handlers and tables with them, such as sagas.
 
-Invariants: what a handler takes is settled when it is registered; nothing about it is found out while messages flow. An
-endpoint knows nothing of what its components are for.
+Invariants: what a handler takes is settled when it is registered, and nothing about it is found out while messages
+flow; an endpoint knows nothing of what its components are for.
 """
 
 from __future__ import annotations
@@ -41,6 +41,17 @@ if TYPE_CHECKING:
     from rowbus.transport.limits.concurrency import Limit
     from rowbus.transport.queues.records.table import OwnTable
     from rowbus.transport.recoverability.policy import Retries
+
+
+HandlerFunction = Callable[
+    ..., Any
+]  # (message), (message, context) or with what is provided; returning None or an awaitable of None
+CONTEXTS = Contexts(Context, SyncContext, HandlerVerbs)
+LONG_CONTEXTS = Contexts(LongContext, SyncLongContext, HandlerVerbs)
+NAMELESS = (
+    "NServiceBus.EnclosedMessageTypes has an empty name among its types, which .NET reads no more than we do."
+)
+REMEMBERED = 1000  # header values whose plan is kept
 
 
 class Handling(NamedTuple):
@@ -88,17 +99,6 @@ class Addition(Protocol):
     def component(self) -> Component:
         """Return a component for one endpoint."""
         raise NotImplementedError
-
-
-HandlerFunction = Callable[
-    ..., Any
-]  # (message), (message, context) or with what is provided; returning None or an awaitable of None
-CONTEXTS = Contexts(Context, SyncContext, HandlerVerbs)
-LONG_CONTEXTS = Contexts(LongContext, SyncLongContext, HandlerVerbs)
-NAMELESS = (
-    "NServiceBus.EnclosedMessageTypes has an empty name among its types, which .NET reads no more than we do."
-)
-REMEMBERED = 1000  # header values whose plan is kept
 
 
 class Handler(NamedTuple):

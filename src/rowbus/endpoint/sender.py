@@ -1,9 +1,9 @@
-"""The composer of an endpoint, with what only an endpoint has: routes, subscribers that it remembers, a mover.
+"""The composer of an endpoint, with what only an endpoint has: its routes, subscribers that it remembers, a mover.
 
-The routes of an endpoint: which queue a message goes to that is sent without a destination.
+Routes say which queue a message goes to that is sent without a destination.
 
-Invariants: nothing here touches a queue; only who subscribes is asked of the database. Pure; the most particular route
-wins, a message's own, then the one of the innermost module.
+Invariants: nothing here touches a queue, and only who subscribes is asked of the database; routes are pure, and the
+most particular one wins: a message's own, then the one of the innermost module.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""Strangers: what their exceptions say, and their text, made fit for a line of a log, a terminal, an error.
+r"""Exceptions and text of strangers, made fit for a line of a log, a terminal, an error.
 
 A class of the user's may have a property in place of any attribute, and methods that raise. What the interpreter keeps
 of every exception is read from where it keeps it; what else is to be had, is asked for.
@@ -9,8 +9,8 @@ writing has the line say something else than it holds. What is not printable is 
 `\n`, `\x1b`, `\u202e`, `\ud800`. That covers C0, DEL, C1, bidi controls, line and paragraph separators, half surrogate
 pairs, and every space but the plain one.
 
-Invariants: total: whatever an exception does when it is looked at, it has facts, and each can be written into a header;
-nothing else looks at an exception that may be a stranger's. What `printable` returns is one line, `str.isprintable()`,
+Invariants: whatever an exception does when it is looked at, it has facts, and each can be written into a header;
+nothing else looks at an exception that may be a stranger's; what `printable` returns is one line, `str.isprintable()`,
 and at most as long as its limit.
 """
 
@@ -46,6 +46,36 @@ _OF_ALL: Final[dict[object, Callable[[Any], str]]] = {
     str: BaseException.__str__,
     repr: BaseException.__repr__,
 }
+
+LONGEST_VALUE: Final = 1_000
+"""Characters of one value in a line of a log, or of one cell of a table: an id, a name, an error's text."""
+
+LONGEST_TEXT: Final = 2_000
+"""Characters of an error's text."""
+
+LONGEST_TRACEBACK: Final = 20_000
+"""Characters of a traceback in a log, all its chained exceptions together."""
+
+MOST_CHAINED: Final = 10
+"""Exceptions of a chain, or of a group, that a traceback tells of: the latest of a chain, the first of a group."""
+
+MOST_CALLS: Final = 2
+"""Calls in a brief traceback."""
+
+MOST_SAID: Final = 2
+"""Lines in it of what an exception says: its text, and a note or the first of a group."""
+
+_LIBRARIES: Final = (
+    str(Path(__file__).resolve().parents[1]),
+    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    "<frozen",
+)
+_CAUSE: Final = "The above exception was the direct cause of the following exception:"
+_CONTEXT: Final = "During handling of the above exception, another exception occurred:"
+_LINES: Final = "\n\t"
+
+
+# Exceptions.
 
 
 def is_a(error: object, kind: type[T] | tuple[type[T], ...]) -> TypeGuard[T]:
@@ -179,32 +209,7 @@ def _entries(data: object) -> Iterator[tuple[str, str]]:
             yield text_of(name)[:LONGEST_NAME], text_of(value)[:LONGEST_DATA]
 
 
-LONGEST_VALUE: Final = 1_000
-"""Characters of one value in a line of a log, or of one cell of a table: an id, a name, an error's text."""
-
-LONGEST_TEXT: Final = 2_000
-"""Characters of an error's text."""
-
-LONGEST_TRACEBACK: Final = 20_000
-"""Characters of a traceback in a log, all its chained exceptions together."""
-
-MOST_CHAINED: Final = 10
-"""Exceptions of a chain, or of a group, that a traceback tells of: the latest of a chain, the first of a group."""
-
-MOST_CALLS: Final = 2
-"""Calls in a brief traceback."""
-
-MOST_SAID: Final = 2
-"""Lines in it of what an exception says: its text, and a note or the first of a group."""
-
-_LIBRARIES: Final = (
-    str(Path(__file__).resolve().parents[1]),
-    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    "<frozen",
-)
-_CAUSE: Final = "The above exception was the direct cause of the following exception:"
-_CONTEXT: Final = "During handling of the above exception, another exception occurred:"
-_LINES: Final = "\n\t"
+# Text.
 
 
 def printable(text: str, limit: int | None = None) -> str:
@@ -233,6 +238,21 @@ def shortened(text: str, limit: int) -> str:
     room = max(limit - len(note), 0)
     ending = room // 3
     return (text[: room - ending] + note + text[len(text) - ending :])[:limit]
+
+
+def _capped(text: str, limit: int | None, kept: str) -> str:
+    if limit is None:
+        return _escaped(text, kept)
+    return shortened(_escaped(shortened(text, limit), kept), limit)
+
+
+def _escaped(text: str, kept: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter in kept else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
 
 
 def traceback_of(error: BaseException) -> str:
@@ -307,18 +327,3 @@ def _last_lines(error: BaseException) -> Iterator[str]:
         yield printable_value(note)
     for member in members_of(error)[:MOST_CHAINED]:
         yield from (f"  | {line}" for part in _story(member) for line in part.split("\n"))
-
-
-def _capped(text: str, limit: int | None, kept: str) -> str:
-    if limit is None:
-        return _escaped(text, kept)
-    return shortened(_escaped(shortened(text, limit), kept), limit)
-
-
-def _escaped(text: str, kept: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(
-        letter if letter.isprintable() or letter in kept else letter.encode("unicode_escape").decode()
-        for letter in text
-    )

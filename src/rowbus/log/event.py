@@ -1,11 +1,11 @@
-"""Events of a log, ticks and batches; and an event that is the change of a row.
+"""Events of a log, the ticks and batches that divide it, and the changes of rows that events tell.
 
-Two formats are read: that of `pgq.jsontriga` (the type is a JSON object) and that of `pgq.logutriga` (`I:id`, `U:id`,
-`D:id`, `R`; the data is URL-encoded). `pgq.sqltriga` writes ends of SQL statements, which cannot be applied safely to
-another table. Source: docs/wire-format.md#trigger-formats.
+Changes are read in two formats: that of `pgq.jsontriga` (the type is a JSON object) and that of `pgq.logutriga`
+(`I:id`, `U:id`, `D:id`, `R`; the data is URL-encoded). `pgq.sqltriga` writes ends of SQL statements, which cannot be
+applied safely to another table. Source: docs/wire-format.md#trigger-formats.
 
 Invariants: an event's fields are in the order of the columns of `pgq.get_batch_events`, so that a row becomes an event
-as it is. Source: docs/wire-format.md#log-tables and docs/wire-format.md#batches. A row is a JSON object whose values,
+as it is (docs/wire-format.md#log-tables and docs/wire-format.md#batches); a changed row is a JSON object whose values,
 read as text (`->>` in PostgreSQL), are the text forms of its columns; no digit and no NULL is lost on the way.
 """
 
@@ -22,6 +22,31 @@ from rowbus.running.bounded import LONGEST_REMEMBERED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+
+INSERT: Final = "I"
+UPDATE: Final = "U"
+DELETE: Final = "D"
+TRUNCATE: Final = "T"
+ALTER: Final = "A"
+"""The table has another shape, or is gone: not a change of rows, and nothing to tell rows by."""
+
+RENAME: Final = "N"
+"""The table of this name is or was another: rows that were written under the other name are not told of it."""
+
+_OPERATIONS: Final = {
+    "INSERT": INSERT,
+    "UPDATE": UPDATE,
+    "DELETE": DELETE,
+    "TRUNCATE": TRUNCATE,
+    "ALTER": ALTER,
+    "DROP": ALTER,
+}
+_LETTERS: Final = {"I": INSERT, "U": UPDATE, "D": DELETE}
+_EMPTY: Final = "{}"
+_TYPES_REMEMBERED: Final = 10_000  # one for each table, operation and key
+
+Row = dict[str, str | None]
 
 
 class Event(NamedTuple):
@@ -85,29 +110,7 @@ class DeadEvent(NamedTuple):
     event: Event
 
 
-INSERT: Final = "I"
-UPDATE: Final = "U"
-DELETE: Final = "D"
-TRUNCATE: Final = "T"
-ALTER: Final = "A"
-"""The table has another shape, or is gone: not a change of rows, and nothing to tell rows by."""
-
-RENAME: Final = "N"
-"""The table of this name is or was another: rows that were written under the other name are not told of it."""
-
-_OPERATIONS: Final = {
-    "INSERT": INSERT,
-    "UPDATE": UPDATE,
-    "DELETE": DELETE,
-    "TRUNCATE": TRUNCATE,
-    "ALTER": ALTER,
-    "DROP": ALTER,
-}
-_LETTERS: Final = {"I": INSERT, "U": UPDATE, "D": DELETE}
-_EMPTY: Final = "{}"
-_TYPES_REMEMBERED: Final = 10_000  # one for each table, operation and key
-
-Row = dict[str, str | None]
+# Changes of rows.
 
 
 class RowChange(NamedTuple):

@@ -1,16 +1,14 @@
-"""What a database's queues and logs look like now, as families of gauges: for Prometheus, commands and pages.
+"""Gauges of a database's queues, logs and Spark's drivers as they are now: for Prometheus, commands and pages.
 
-Works from any process with a session on the database: it asks the server, and none of Rowbus's processes.
-
-Which consumers of logs are queries of Spark's, and whether a driver runs for each.
+Reading works from any process with a session on the database: it asks the server, and none of Rowbus's processes.
 
 A stream of Spark's reads a log as a consumer of its own, and its driver holds the consumer's session lock. The database
 keeps no note of that. So what looks again and again remembers which consumers it has seen a driver of, and tells those
 whose driver has ended from the consumers that have nothing to do with Spark.
 
-Invariants: changes nothing, and waits for no lock for long; what the role may not read, or not trust, is left out; each
-queue is counted up to `MOST`, above which its depth is the server's estimate; a value that is not known has no series.
-Reads and locks nothing; a consumer that was unregistered is forgotten.
+Invariants: reading changes nothing, and waits for no lock for long; what the role may not read, or not trust, is left
+out; each queue is counted up to `MOST`, above which its depth is the server's estimate; a value that is not known has
+no series; looking for drivers locks nothing, and a consumer that was unregistered is forgotten.
 """
 
 from __future__ import annotations
@@ -64,6 +62,11 @@ _KINDS = {Kind.QUEUE: "queue", Kind.ERROR: "error", Kind.AUDIT: "audit"}
 _TABLE = ("table",)
 _LOG = ("log",)
 _CONSUMER = ("log", "consumer")
+
+MOST: Final = 10_000  # messages of a queue that are counted
+
+Key = tuple[str, str]
+"""A log and a consumer."""
 
 
 class _Families:
@@ -221,9 +224,6 @@ def _seconds(span: timedelta | None) -> float | None:
     return None if span is None else span.total_seconds()
 
 
-MOST: Final = 10_000  # messages of a queue that are counted
-
-
 class _Beside(NamedTuple):
     """Facts about queues from other tables: the receivers, the rows that the server estimates, the owners of lanes."""
 
@@ -351,10 +351,6 @@ def unreachable(error: RowbusError | None) -> list[Family]:
     gauges = QueueGauges()
     gauges.up.set(float(error is None))
     return [gauges.up]
-
-
-Key = tuple[str, str]
-"""A log and a consumer."""
 
 
 class SparkDrivers:

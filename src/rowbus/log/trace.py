@@ -1,8 +1,8 @@
-"""What caused the change of a row, who changed it, and what a message changed, as captured changes tell it.
+"""Causes of captured changes: said in a transaction, read from an event, and asked for by a row or by a message.
 
-Invariants: nothing is locked or changed; a change is told only where its row's key, or its cause's message, is exactly
-the one asked for. Reading takes any text, and raises nothing: the field is free for events of other kinds; what is said
-is said for one transaction. Source: docs/wire-format.md#causes.
+Invariants: asking locks and changes nothing, and tells a change only where its row's key, or its cause's message, is
+exactly the one asked for; reading takes any text, and raises nothing, because the field is free for events of other
+kinds; what is said is said for one transaction. Source: docs/wire-format.md#causes.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import AsyncSession, Session
     from rowbus.database.statements import Rows
+
+
+_WORDS: Final = {INSERT: "insert", UPDATE: "update", DELETE: "delete", TRUNCATE: "truncate"}
 
 
 class Cause(NamedTuple):
@@ -107,9 +110,6 @@ def _checked(name: str, text: object) -> str:
     if not isinstance(text, str):
         raise ConfigurationError(f"{name} is {printable_value(text, repr)}; give a text.")
     return text
-
-
-_WORDS: Final = {INSERT: "insert", UPDATE: "update", DELETE: "delete", TRUNCATE: "truncate"}
 
 
 class CausedChange(NamedTuple):

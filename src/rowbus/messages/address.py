@@ -27,6 +27,21 @@ if TYPE_CHECKING:
 
 _SHOWN_LENGTH: Final = 150
 
+DEFAULT_SCHEMA: Final = "public"
+
+# A publish reads the addresses of all subscribers. Senders write addresses of any length: long ones are not remembered.
+ADDRESSES_REMEMBERED: Final = 4_096
+LONGEST_REMEMBERED: Final = 300  # characters
+
+# PostgreSQL cuts every identifier at NAMEDATALEN - 1 bytes, silently.
+MAX_IDENTIFIER_BYTES: Final = 63
+# `seq serial` makes a sequence of this name, which ServiceControl looks for and PostgreSQL would cut.
+SEQUENCE_SUFFIX: Final = "_seq_seq"
+# 63 - 8 = 55 bytes: room for the sequence (8) and for the delayed table's ".delayed" (8).
+MAX_QUEUE_BYTES: Final = MAX_IDENTIFIER_BYTES - max(len(SEQUENCE_SUFFIX), len(".delayed"))
+
+DEFAULT_DELAYED_SUFFIX: Final = "Delayed"
+
 
 def refuse_impossible(kind: str, name: str) -> None:
     """Raise InvalidAddressError for a name that is empty, holds NUL or cannot be encoded."""
@@ -59,22 +74,6 @@ def refused(address: str, reason: str) -> InvalidAddressError:
 def shown(name: str) -> str:
     """Return a name in quotes, cut when it is long."""
     return repr(name if len(name) <= _SHOWN_LENGTH else f"{name[:_SHOWN_LENGTH]}…")
-
-
-DEFAULT_SCHEMA: Final = "public"
-
-# A publish reads the addresses of all subscribers. Senders write addresses of any length: long ones are not remembered.
-ADDRESSES_REMEMBERED: Final = 4_096
-LONGEST_REMEMBERED: Final = 300  # characters
-
-# PostgreSQL cuts every identifier at NAMEDATALEN - 1 bytes, silently.
-MAX_IDENTIFIER_BYTES: Final = 63
-# `seq serial` makes a sequence of this name, which ServiceControl looks for and PostgreSQL would cut.
-SEQUENCE_SUFFIX: Final = "_seq_seq"
-# 63 - 8 = 55 bytes: room for the sequence (8) and for the delayed table's ".delayed" (8).
-MAX_QUEUE_BYTES: Final = MAX_IDENTIFIER_BYTES - max(len(SEQUENCE_SUFFIX), len(".delayed"))
-
-DEFAULT_DELAYED_SUFFIX: Final = "Delayed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""A handler's sends and appended events, and the rule by which equal sends collapse.
+"""A handler's sends and appended events, what an event carries, and the rule by which equal sends collapse.
 
-What an event of a log carries: its type and its data as text, of any object.
+An event of a log carries its type and its data as text, of any object.
 
 Invariants: within one dispatch there is at most one row per message id and destination, as NServiceBus promises
-(docs/wire-format.md#dispatch): the last one wins and takes the place of the first. What is stored is text that
+(docs/wire-format.md#dispatch): the last one wins and takes the place of the first; an event's data is text that
 PostgreSQL can hold.
 """
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
+
+
+S = TypeVar("S", bound="AnySend")
 
 
 class Send(NamedTuple):
@@ -92,8 +95,6 @@ class Cancellation(NamedTuple):
 
 Leaving = Send | DelayedSend | AppendedEvent | Cancellation
 """What leaves when a message is completed."""
-
-S = TypeVar("S", bound="AnySend")
 
 
 def deduplicate(sends: Sequence[S]) -> Sequence[S]:

@@ -4,9 +4,9 @@ The text is one JSON object of strings; .NET also writes null values, and two di
 read everything valid .NET endpoints write and write only what every reader accepts: ASCII, compact, no nulls. (Source:
 docs/wire-format.md#headers and docs/wire-format.md#header-text.)
 
-Invariants: `decode_headers(encode_headers(headers)) == headers` for headers without None, and header text of any kind,
-however hostile, gives either a dictionary or `MalformedHeadersError`: a row must never loop. An
-identity is a value, gathered once at start by the endpoint; nothing here asks the operating system.
+Invariants: `decode_headers(encode_headers(headers)) == headers` for headers without None; header text of any kind,
+however hostile, gives either a dictionary or `MalformedHeadersError`: a row must never loop; an identity is a value,
+gathered once at start by the endpoint: nothing here asks the operating system.
 """
 
 from __future__ import annotations
@@ -22,6 +22,26 @@ from rowbus.messages.timestamps import is_well_formed_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+# What it takes is read as `_read_slowly` reads it, at a third of the price; what it refuses may still be fit to read.
+_read_quickly: Final = msgspec.json.Decoder(dict[str, str | None]).decode
+# What it writes is as `_write_slowly` writes it, at a tenth of the price, if it is ASCII without DEL.
+_write_quickly: Final = msgspec.json.Encoder().encode
+_STRINGS: Final = frozenset({str})
+_DELETE: Final = b"\x7f"
+# Numbers are refused in any case; `len` spares converting them, which for a million digits would take minutes.
+_read_document: Final = json.JSONDecoder(parse_int=len, parse_float=len).raw_decode
+_JSON_SPACE: Final = " \t\r\n"
+_KINDS: Final[dict[type, str]] = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    bool: "a boolean",
+    type(None): "null",
+}
+# How much of a name from elsewhere an error shows.
+_SHOWN_LENGTH: Final = 100
 
 
 class Header:
@@ -157,25 +177,6 @@ TIMESTAMP_HEADERS: Final = (
     Header.RETRIES_TIMESTAMP,
 )
 """Headers whose malformed value makes a .NET endpoint fail on every attempt, so `encode_headers` checks them."""
-
-# What it takes is read as `_read_slowly` reads it, at a third of the price; what it refuses may still be fit to read.
-_read_quickly: Final = msgspec.json.Decoder(dict[str, str | None]).decode
-# What it writes is as `_write_slowly` writes it, at a tenth of the price, if it is ASCII without DEL.
-_write_quickly: Final = msgspec.json.Encoder().encode
-_STRINGS: Final = frozenset({str})
-_DELETE: Final = b"\x7f"
-# Numbers are refused in any case; `len` spares converting them, which for a million digits would take minutes.
-_read_document: Final = json.JSONDecoder(parse_int=len, parse_float=len).raw_decode
-_JSON_SPACE: Final = " \t\r\n"
-_KINDS: Final[dict[type, str]] = {
-    dict: "an object",
-    list: "an array",
-    str: "a string",
-    bool: "a boolean",
-    type(None): "null",
-}
-# How much of a name from elsewhere an error shows.
-_SHOWN_LENGTH: Final = 100
 
 
 def decode_headers(text: str | None) -> dict[str, str | None]:

@@ -1,11 +1,11 @@
-"""Messages as values: what goes into a queue and what comes out of it; and as people read them.
+"""Messages as values: what goes into a queue and what comes out of it, their ids, and how people read them.
 
-Random identifiers: version 4 UUIDs (RFC 9562), made in blocks without the standard library's UUID object.
+Ids are random: version 4 UUIDs (RFC 9562), made in blocks without the standard library's UUID object.
 
 Invariants: a message in hand keeps the header text exactly as it was read, so that it can be given up on without loss;
-what cannot be decoded is given all the same, as raw text or hexadecimal digits, and says so. 122 bits from the
-operating system's generator; nothing is remembered outside an iterator, so that forked processes and threads never
-share an identifier.
+what cannot be decoded is given all the same, as raw text or hexadecimal digits, and says so; an id has 122 bits from
+the operating system's generator, and nothing is remembered outside an iterator, so that forked processes and threads
+never share one.
 """
 
 from __future__ import annotations
@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from rowbus.messages.address import QueueAddress
+
+
+_ENCODINGS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+_BLOCK = 256  # ids that are made at once
+_VERSION = bytes(byte & 0x0F | 0x40 for byte in range(256))
+_VARIANT = bytes(byte & 0x3F | 0x80 for byte in range(256))
 
 
 class KeptValue(NamedTuple):
@@ -88,13 +99,6 @@ class PeekedMessage(NamedTuple):
     cut_from: int | None = None
 
 
-_ENCODINGS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-
-
 class Body(NamedTuple):
     """A body as text, and how it was read: `utf-8`, `utf-16-le`, `utf-16-be`, `hex`, or `none` for NULL."""
 
@@ -134,11 +138,6 @@ def short_type(headers: Mapping[str, str | None] | None) -> str:
     """Return the name of the message's most concrete type, without assembly."""
     types = (headers or {}).get(Header.ENCLOSED_MESSAGE_TYPES) or ""
     return types.partition(";")[0].partition(",")[0]
-
-
-_BLOCK = 256
-_VERSION = bytes(byte & 0x0F | 0x40 for byte in range(256))
-_VARIANT = bytes(byte & 0x3F | 0x80 for byte in range(256))
 
 
 def random_uuids() -> Iterator[bytes]:

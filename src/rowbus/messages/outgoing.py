@@ -1,14 +1,14 @@
 """An outgoing message: its standard headers, the trace that it carries on, and its uniqueness.
 
-Source: docs/wire-format.md#headers. The tracing headers are W3C's, carried from message to message, and NServiceBus's
-wish for a new trace. A process that does not trace carries traces on nevertheless. Receivers are told, as by
-NServiceBus, whether to continue them (docs/wire-format.md#tracing).
+The tracing headers are W3C's, carried from message to message, and NServiceBus's wish for a new trace. A process that
+does not trace carries traces on nevertheless. Receivers are told, as by NServiceBus, whether to continue them
+(docs/wire-format.md#tracing; of all headers: docs/wire-format.md#headers).
 
 The uniqueness of a message is its value, for how long no other message has that, and what becomes of another.
 
-Invariants: what a message inherits (conversation, correlation, trace) comes from the incoming message alone, and a
-caller's headers win over ours except for the conversation, which cannot be overridden by accident. Tracing and
-uniqueness are pure: the messages of one handler continue one trace, at every attempt the same.
+Invariants: what a message inherits (conversation, correlation, trace) comes from the incoming message alone; a caller's
+headers win over ours except for the conversation, which cannot be overridden by accident; tracing and uniqueness are
+pure: the messages of one handler continue one trace, at every attempt the same.
 """
 
 from __future__ import annotations
@@ -40,6 +40,18 @@ OnConflict = Literal["keep", "replace", "postpone"]
 """The fate of a unique message whose value an earlier one has."""
 
 COMPATIBLE_VERSION = "10.0.0"  # the NServiceBus whose headers these are; sagas use it to tell old timeouts
+
+LONGEST_MESSAGE_ID: Final = 200  # characters: the outbox's column
+
+_CARRIED: Final = (Header.TRACESTATE, Header.BAGGAGE)
+_PARENT: Final = re.compile(r"(?P<version>[0-9a-f]{2})-[0-9a-f]{32}-[0-9a-f]{16}-(?P<flags>[0-9a-f]{2})")
+_WISHES: Final = {"Send": "False", "Publish": "True"}  # a reply has none
+
+SendOutcome = Literal["sent", "kept", "replaced", "postponed"]
+"""The outcome of a unique send: a new message, the earlier one, a new one in its place, or the earlier one later."""
+
+
+# Headers.
 
 
 class Origin(NamedTuple):
@@ -101,7 +113,6 @@ class Options(NamedTuple):
         return self.deliver_at
 
 
-LONGEST_MESSAGE_ID: Final = 200  # characters: the outbox's column
 NO_OPTIONS = Options()
 NOWHERE = Origin()
 
@@ -317,9 +328,7 @@ def _positive(time_to_be_received: timedelta) -> timedelta:
     return time_to_be_received
 
 
-_CARRIED: Final = (Header.TRACESTATE, Header.BAGGAGE)
-_PARENT: Final = re.compile(r"(?P<version>[0-9a-f]{2})-[0-9a-f]{32}-[0-9a-f]{16}-(?P<flags>[0-9a-f]{2})")
-_WISHES: Final = {"Send": "False", "Publish": "True"}  # a reply has none
+# The trace.
 
 
 def carried_trace(incoming: Mapping[str, str | None]) -> dict[str, str]:
@@ -359,8 +368,7 @@ def _new_parent(parent: str, message_id: str) -> str | None:
     return f"{found['version']}-{digits[:32]}-{digits[32:48]}-{found['flags']}"
 
 
-SendOutcome = Literal["sent", "kept", "replaced", "postponed"]
-"""The outcome of a unique send: a new message, the earlier one, a new one in its place, or the earlier one later."""
+# Uniqueness.
 
 
 class UniqueMessageId(str):

@@ -1,16 +1,15 @@
-"""What ServiceControl can read: the forms of the messages to it. One wrong row breaks the page of the whole team.
+"""Forms of the messages that ServiceControl can read. One wrong row breaks the page of the whole team.
 
 A heartbeat without a name, or with `+00:00` for `Z`, breaks the heartbeats of all endpoints until ServiceControl is
 restarted; an address that is not canonical, or whose names need quotes, breaks all queue lengths.
 
-Measurements of messages as ServiceControl's monitoring reads them: times, tags and values in one binary body.
+Measurements go to its monitoring as times, tags and values in one binary body, little-endian and without padding: int64
+version 1, int64 the first moment in .NET's ticks (100 ns since the year 1), int32 how many tags, each an int32 key, an
+int32 length and UTF-8, int32 how many entries, each int32 ticks since the first moment, int32 the tag's key, int64 the
+value.
 
-All is little-endian, without padding: int64 version 1, int64 the first moment in .NET's ticks (100 ns since the year
-1), int32 how many tags, each an int32 key, an int32 length and UTF-8, int32 how many entries, each int32 ticks since
-the first moment, int32 the tag's key, int64 the value.
-
-Invariants: `checked` returns a message as it is, or raises; it trusts nothing of those who composed it. Entries are in
-the order of time, each tag that they name is declared, and `decoded` gives back what `encoded` took.
+Invariants: `checked` returns a message as it is, or raises, and trusts nothing of those who composed it; measurements
+are in the order of time, each tag that they name is declared, and `decoded` gives back what `encoded` took.
 """
 
 from __future__ import annotations
@@ -51,9 +50,42 @@ _ENTRY: Final = Struct("<iiq")
 _TICKS: Final = itemgetter(0)
 _TAG_OF: Final = itemgetter(1)
 
-
 Entry = tuple[int, str, int]
 """A measurement as it is written, a bare tuple: there are many of them."""
+
+STARTUP: Final = "ServiceControl.Plugin.Heartbeat.Messages.RegisterEndpointStartup"
+HEARTBEAT: Final = "ServiceControl.Plugin.Heartbeat.Messages.EndpointHeartbeat"
+CHECK_RESULT: Final = "ServiceControl.Plugin.CustomChecks.Messages.ReportCustomCheckResult"
+SAGA_UPDATED: Final = "ServiceControl.EndpointPlugin.Messages.SagaState.SagaUpdatedMessage"
+METADATA: Final = "NServiceBus.Metrics.EndpointMetadataReport"
+MEASUREMENTS: Final = "TaggedLongValueWriterOccurrence"  # a content type
+METRIC_TYPE: Final = "NServiceBus.Metric.Type"
+
+PROCESSING_TIME: Final = "ProcessingTime"
+CRITICAL_TIME: Final = "CriticalTime"
+RETRIES: Final = "Retries"
+
+Form = Callable[[object], bool]
+
+_GUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_INSTANT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,7})?Z")
+_SPAN: Final = re.compile(r"(?:[0-9]{1,8}\.)?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{7})?")
+_SPECIAL: Final = frozenset("@'[]")
+_BARE_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]*")
+# Names that PostgreSQL takes only in quotes, or for something else: pg_get_keywords() says R or T.
+_KEYWORDS: Final = (
+    "all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate collation "
+    "column concurrently constraint create cross current_catalog current_date current_role current_schema "
+    "current_time current_timestamp current_user default deferrable desc distinct do else end except false fetch for "
+    "foreign freeze from full grant group having ilike in initially inner intersect into is isnull join lateral "
+    "leading left like limit localtime localtimestamp natural not notnull null offset on only or order outer "
+    "overlaps placing primary references returning right select session_user similar some symmetric system_user "
+    "table tablesample then to trailing true union unique user using variadic verbose when where window with"
+)
+_RESERVED: Final = frozenset(_KEYWORDS.split())
+
+
+# Measurements in one binary body.
 
 
 class Measurement(NamedTuple):
@@ -157,36 +189,7 @@ def _entries(count: int) -> Struct:
     return Struct(f"<{'iiq' * count}")
 
 
-STARTUP: Final = "ServiceControl.Plugin.Heartbeat.Messages.RegisterEndpointStartup"
-HEARTBEAT: Final = "ServiceControl.Plugin.Heartbeat.Messages.EndpointHeartbeat"
-CHECK_RESULT: Final = "ServiceControl.Plugin.CustomChecks.Messages.ReportCustomCheckResult"
-SAGA_UPDATED: Final = "ServiceControl.EndpointPlugin.Messages.SagaState.SagaUpdatedMessage"
-METADATA: Final = "NServiceBus.Metrics.EndpointMetadataReport"
-MEASUREMENTS: Final = "TaggedLongValueWriterOccurrence"  # a content type
-METRIC_TYPE: Final = "NServiceBus.Metric.Type"
-
-PROCESSING_TIME: Final = "ProcessingTime"
-CRITICAL_TIME: Final = "CriticalTime"
-RETRIES: Final = "Retries"
-
-Form = Callable[[object], bool]
-
-_GUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
-_INSTANT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,7})?Z")
-_SPAN: Final = re.compile(r"(?:[0-9]{1,8}\.)?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{7})?")
-_SPECIAL: Final = frozenset("@'[]")
-_BARE_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]*")
-# Names that PostgreSQL takes only in quotes, or for something else: pg_get_keywords() says R or T.
-_KEYWORDS: Final = (
-    "all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate collation "
-    "column concurrently constraint create cross current_catalog current_date current_role current_schema "
-    "current_time current_timestamp current_user default deferrable desc distinct do else end except false fetch for "
-    "foreign freeze from full grant group having ilike in initially inner intersect into is isnull join lateral "
-    "leading left like limit localtime localtimestamp natural not notnull null offset on only or order outer "
-    "overlaps placing primary references returning right select session_user similar some symmetric system_user "
-    "table tablesample then to trailing true union unique user using variadic verbose when where window with"
-)
-_RESERVED: Final = frozenset(_KEYWORDS.split())
+# Messages, each in its form.
 
 
 def checked(message: OutgoingMessage) -> OutgoingMessage:

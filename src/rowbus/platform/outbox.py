@@ -1,10 +1,10 @@
-"""One queue of ServiceControl's, and the metrics that an endpoint sends there each period.
+"""The way to ServiceControl: the queues that it says it has, sends to one, and an endpoint's metrics each period.
 
-What ServiceControl says of itself: the JSON of `GET /api/connection`, and of its monitoring's `GET /connection`.
+ServiceControl says so in the JSON of `GET /api/connection`, and of its monitoring's `GET /connection`.
 
-Invariants: what is not sent raises; nothing here reaches the endpoint's critical-error callback; that ServiceControl
-cannot be reached harms nothing else: it is logged, and tried again; what could not be sent is sent later, as far as the
-meter keeps it. What is read here is complete: a part that is on has its queue and its times.
+Invariants: what is read of that JSON is complete: a part that is on has its queue and its times; what is not sent
+raises; nothing here reaches the endpoint's critical-error callback; that ServiceControl cannot be reached harms nothing
+else than its metrics: it is logged, and tried again, and they are sent later, as far as the meter keeps them.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.dispatcher import Dispatcher
 
 
+logger = logging.getLogger("rowbus.platform")
+
 Platform = Mapping[str, Any] | str
 """The JSON in which ServiceControl says where its queues are, as text or as a dict."""
 
@@ -43,6 +45,12 @@ INTERVAL: Final = timedelta(seconds=1)
 LIFETIMES: Final = 4  # how many heartbeats may be missed before the endpoint counts as dead
 SHORTEST: Final = timedelta(milliseconds=100)
 PARTS: Final = frozenset({"Heartbeats", "CustomChecks", "Metrics", "SagaAudit"})
+
+LAST_WAIT: Final = 5.0
+"""Seconds that an endpoint which stops waits for its last measurements to be sent."""
+
+
+# What ServiceControl says of itself.
 
 
 class HeartbeatPlan(NamedTuple):
@@ -155,11 +163,7 @@ def _refused(reason: str) -> ConfigurationError:
     )
 
 
-logger = logging.getLogger("rowbus.platform")
-
-
-LAST_WAIT: Final = 5.0
-"""Seconds that an endpoint which stops waits for its last measurements to be sent."""
+# What is sent there.
 
 
 class Outbox:
@@ -198,7 +202,7 @@ class Outbox:
 
 
 class Metrics(Periodic):
-    """Sends them. For one event loop."""
+    """Sends an endpoint's metrics each period. For one event loop."""
 
     def __init__(
         self, outbox: Outbox, reporter: Reporter, plan: MetricsPlan, meter: Meter, address: QueueAddress

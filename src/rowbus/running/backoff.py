@@ -7,7 +7,7 @@ The breaker is disarmed until the first failure, then armed until a success (doc
 failures have lasted for the set time it triggers, once: that is a critical error. It also returns how long to wait
 after a failure, and whether the failure is the first of its outage, so that an outage does not flood the log.
 
-Invariants: pure; randomness and the clock are injected, and the waiting is the caller's.
+Invariants: delays and breaker are pure: randomness and the clock are injected, and the waiting is the caller's.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 
 JITTER = 0.2  # give or take a fifth
+
+FIRST_PAUSE: Final = 0.02  # seconds until the first look after work; doubled for each look in vain
+
+WAIT_WHEN_ARMED = 1.0  # seconds after a failure, until the outage is critical
+WAIT_WHEN_TRIGGERED = 10.0  # seconds after a failure, from then on
 
 
 def jittered(seconds: float, random: Callable[[], float]) -> float:
@@ -32,9 +37,6 @@ def jittered(seconds: float, random: Callable[[], float]) -> float:
 def doubling(failures: int, *, first: float, most: float) -> float:
     """Return the delay after this many failures in a row: `first`, then twice as long each time, at most `most`."""
     return min(most, first * 2.0 ** min(failures - 1, 60))
-
-
-FIRST_PAUSE: Final = 0.02  # seconds until the first look after work; doubled for each look in vain
 
 
 class LookPauses:
@@ -55,10 +57,6 @@ class LookPauses:
         """Return how long to wait before the next look."""
         self._last = min(self._longest, max(FIRST_PAUSE, 2 * self._last))
         return self._last
-
-
-WAIT_WHEN_ARMED = 1.0
-WAIT_WHEN_TRIGGERED = 10.0
 
 
 class Outage(NamedTuple):

@@ -1,10 +1,10 @@
-"""What the code that runs is about: the message or events of log lines, whether a handler runs, what it has to await.
+"""The code that runs: which message or events it is about, whether a handler runs, and what that has to await.
 
 What a handler must not do asks here whether one does. Lines of a log ask here what they are about. Calls that a handler
 has to await and forgot are found when it returns.
 
-Invariants: tasks and threads that a handler starts count as the handler, as they see its context. A call costs one
-entry in a list; which line made it is found out only for one that was forgotten.
+Invariants: tasks and threads that a handler starts count as the handler, as they see its context; noting a call costs
+one entry in a list, and which line made it is found out only for one that was forgotten.
 """
 
 from __future__ import annotations
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     from types import CodeType
 
 
+F = TypeVar("F", bound="Callable[..., Coroutine[Any, Any, Any]]")
+T = TypeVar("T")
+
+CODE_UNIT = 2  # bytes of an instruction, of which `co_positions` has an entry each
+
+_message: ContextVar[Subject | None] = ContextVar("rowbus_message_in_hand", default=None)
+_subject: ContextVar[Subject | None] = ContextVar("rowbus_subject", default=None)
+
+
 class Subject(Protocol):
     """What lines are about; `id` is a message's, `handler` the name of the one that runs or ran last."""
 
@@ -36,10 +45,6 @@ class Subject(Protocol):
     def cause(self) -> Mapping[str, str]:
         """Return what a change of data says that it was caused by, by the names of the parts."""
         raise NotImplementedError
-
-
-_message: ContextVar[Subject | None] = ContextVar("rowbus_message_in_hand", default=None)
-_subject: ContextVar[Subject | None] = ContextVar("rowbus_subject", default=None)
 
 
 class _SubjectScope:
@@ -85,11 +90,6 @@ def fields_in_hand() -> Mapping[str, object]:
     """Return what a line that is logged now is about; empty where it is about nothing."""
     subject = subject_in_hand()
     return {} if subject is None else subject.fields()
-
-
-F = TypeVar("F", bound="Callable[..., Coroutine[Any, Any, Any]]")
-T = TypeVar("T")
-CODE_UNIT = 2  # bytes of an instruction, of which `co_positions` has an entry each
 
 
 class AwaitedCall(NamedTuple):

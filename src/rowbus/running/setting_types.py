@@ -1,4 +1,4 @@
-"""The types of settings, checked when they are made; and spans of time as people write them."""
+"""The types of settings, checked when the settings are made; and spans of time as people write them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ _PLAIN: Final[dict[str, type]] = {
     "timedelta": timedelta,
     "None": type(None),
 }
+
+_UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 
 
 def check_types(settings: DataclassInstance) -> None:
@@ -57,10 +60,6 @@ def _called(name: str) -> str:
     if name.startswith("Literal["):
         return name.removeprefix("Literal[").removesuffix("]")
     return "an int" if name == "int" else f"a {name}" if name != "None" else name
-
-
-_UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 
 
 def time_span(given: str | timedelta) -> timedelta:

@@ -3,9 +3,11 @@
 The standard library's executors join their threads when the interpreter ends; these are daemon threads, which it leaves
 alone. There are as many as calls at the same time; an idle one takes the next call.
 
-Invariant: what a call uses is used by nothing else before the call has ended, or before it was abandoned; a worker does
-not live on for long with threads that were left to themselves: it drains, and is replaced. First it deals with what
-they handled: how often that failed is known in this process only, and without it the next worker would begin anew.
+A worker does not live on for long with threads that were left to themselves: it drains, and is replaced. First it deals
+with what they handled: how often that failed is known in this process only, and without it the next worker would begin
+anew.
+
+Invariant: what a call uses is used by nothing else before the call has ended, or before it was abandoned.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ class OrderSaga(rowbus.Saga[OrderState]):
         await context.request_timeout(PaymentOverdue(), after=timedelta(days=3))
 ```
 
-A saga as an endpoint serves it: its table, and a handler for each of its messages.
+An endpoint serves it as a `SagaComponent`: its table, and a handler for each of its messages.
 
-Invariants: a class only describes; an endpoint that it is added to has the row, the lock and the transaction. What its
-handlers are is settled when it is added; which table it has, when the endpoint knows its database. A class that fits
-none of the sagas that go on does not start: it would begin second ones. Rows at fault among others stop nothing; their
-messages fail.
+Invariants: a class only describes: an endpoint that it is added to has the row, the lock and the transaction; its
+handlers are settled when it is added, its table when the endpoint knows its database; a class that fits none of the
+sagas that go on does not start: it would begin second ones; rows at fault among others stop nothing: their messages
+fail.
 """
 
 from __future__ import annotations
@@ -70,6 +70,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 By: TypeAlias = "Callable[[M], object] | Callable[[M, Context], Awaitable[object]] | str"
 """How a message says which saga it is for: a function of it, one that looks it up, or the name of a header."""
+
+MOST: Final = 20
+"""Sagas that go on and are looked at, whether the class fits them."""
 
 
 class Saga(Generic[S]):
@@ -207,10 +210,6 @@ def _declared(role: Role, kind: type[Any], by: Callable[..., object] | str | Non
         return function
 
     return declare
-
-
-MOST: Final = 20
-"""How many sagas are looked at."""
 
 
 async def check_found_by(session: AsyncSession, table: SagaTable, definition: Definition) -> None:

@@ -1,9 +1,7 @@
 """A saga's state as JSON in its row: how objects become text and back, through the versions of their class.
 
-The upgrades of a saga's state: which of them lead a row of an older version to the newest.
-
 Invariants: what a row of an older version holds is upgraded step by step when it is read; a row of a newer version is
-refused and stays as it is. No row is read as a version that it is not: a version without an upgrade only adds fields,
+refused and stays as it is; no row is read as a version that it is not: a version without an upgrade only adds fields,
 and one that an upgrade passes over has an upgrade of its own.
 """
 
@@ -54,6 +52,9 @@ _PLAIN: Final = {
 _KEPT: Final = (Decimal, datetime, date, time, timedelta, UUID, bytes)
 _decoder = msgspec.json.Decoder(float_hook=Decimal)
 _encoder = msgspec.json.Encoder(decimal_format="number")
+
+Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
+"""Turns the state of one version, as decoded JSON with Decimal numbers, into that of a later one."""
 
 
 class StateForm(Generic[S]):
@@ -122,10 +123,6 @@ class StateForm(Generic[S]):
         for step in steps:
             data = step.upgrade(data)
         return _encoder.encode(data)
-
-
-Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
-"""Turns the state of one version, as decoded JSON with Decimal numbers, into that of a later one."""
 
 
 class Step(NamedTuple):

@@ -11,8 +11,6 @@ value that its column's type cannot hold (`infinity` in a date, NaN in a decimal
 
 from __future__ import annotations
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# PyArrow has no annotations of its own.
 import re
 from datetime import UTC, datetime
 
@@ -57,6 +55,8 @@ _WITH_TIMES: Final = _TIMES | {
 _MOMENT: Final = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?:[+-]\d\d(?::\d\d){0,2})?")
 _FAR: Final = re.compile(r"(\d{4,}-\d\d-\d\d)T(\d\d:\d\d:\d\d(?:\.\d+)?)(\+00)?(?::00)?")
 _ELEMENT: Final = re.compile(r'(?:"((?:[^"\\]|\\.)*)"|([^,{}"]*))([,}])', re.DOTALL)
+
+_FOLDER = "spark/sql/postgresql"
 
 
 class Unfit(ValueError):  # noqa: N818 - what is said of a value, and caught by those who make the column text
@@ -193,9 +193,6 @@ def _unquoted(quoted: str | None, plain: str) -> str | None:
     if quoted is not None:
         return re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
     return None if plain == "NULL" else plain
-
-
-_FOLDER = "spark/sql/postgresql"
 
 
 class SourceTable(NamedTuple):

@@ -1,10 +1,10 @@
-"""The tables of a `rowbus schema` command: those of an endpoint, or queues given by name; and the grants on them.
+"""Tables and grants that `rowbus schema` makes: for an endpoint, for queues by name, for the roles of a whole system.
 
-The grants of a whole system, from a file that says what each role is for.
+The roles of a system come from a file that says what each is for.
 
-Invariants: making a plan touches no database; no purpose includes another's but where its function says so;
-docs/security.md says what each can cause. Touches no database; a key or a name that means nothing is refused, before
-anything is printed.
+Invariants: making a plan and reading the file touch no database; a key or a name in the file that means nothing is
+refused before anything is printed; no purpose includes another's but where its function says so (docs/security.md says
+what each can cause).
 """
 
 from __future__ import annotations
@@ -36,6 +36,13 @@ if TYPE_CHECKING:
     from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.transport.lanes.rule import Lanes
     from rowbus.transport.queues.records.table import OwnTable
+
+
+SUBSCRIPTIONS = "SubscriptionRouting"
+
+LOG = "log"
+LOG_PURPOSES = {"send", "receive", "operate"}
+HINT = "--roles"
 
 
 class Plan(NamedTuple):
@@ -124,9 +131,6 @@ def _endpoint_plan(
         lanes=None if endpoint.lanes is None else (endpoint.address, endpoint.lanes),
         contracts=contracts_address(endpoint.addresses) if publishes(settings, endpoint.addresses) else None,
     )
-
-
-SUBSCRIPTIONS = "SubscriptionRouting"
 
 
 class Purpose(NamedTuple):
@@ -259,11 +263,6 @@ def _viewing(plan: Plan, role: str) -> Iterator[Statement[None]]:
     )
     yield from (catalog.grant_view_table(address, role) for address in others if address is not None)
     yield from _publishing(plan, role, only_looks=True)
-
-
-LOG = "log"
-LOG_PURPOSES = {"send", "receive", "operate"}
-HINT = "--roles"
 
 
 class RoleGrants(NamedTuple):

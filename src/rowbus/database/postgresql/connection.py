@@ -1,10 +1,11 @@
-"""Connections that run statements: one asynchronous, one synchronous, the same few verbs.
+"""Sessions, which run statements on connections: one asynchronous, one synchronous, the same few verbs; one that reads.
 
-Reading many rows with bounded memory: a cursor on the server, in a transaction of its own that writes nothing.
+`ReadSession` reads many rows with bounded memory: through a cursor on the server, in a transaction of its own that
+writes nothing.
 
 Invariants: a session never begins or ends a transaction of the caller's; `run` happens in the transaction that the
-connection is in (its own, when the connection is in autocommit mode). Sessions are not for concurrent use. What looks
-names up in pg_catalog alone runs no function of another role. The opener of a cursor ends its transaction before the
+connection is in (its own, when the connection is in autocommit mode); sessions are not for concurrent use; what looks
+names up in pg_catalog alone runs no function of another role; the opener of a cursor ends its transaction before the
 session runs anything else.
 """
 
@@ -36,16 +37,6 @@ if TYPE_CHECKING:
     from rowbus.errors import RowbusError
 
 
-def look_up_in_catalog() -> Statement[None]:
-    """Have every unqualified name of this session mean what pg_catalog says."""
-    query = load(
-        "database/sql/postgresql/look_up_in_catalog.sql",
-        failing="Failed to set the search path",
-        prepare=False,
-    )
-    return Statement(query, {}, no_rows)
-
-
 T = TypeVar("T")
 
 _IN_TRANSACTION = frozenset({TransactionStatus.INTRANS, TransactionStatus.INERROR})
@@ -54,6 +45,19 @@ _TIME_TO_FAIL = 1.0
 
 _SET = control(b"savepoint rowbus_undoable", "Failed to set a savepoint")
 _UNDO = control(b"rollback to savepoint rowbus_undoable", "Failed to undo what failed")
+
+_BEGIN = control(b"begin transaction isolation level read committed read only", "Could not begin to read")
+_END = control(b"commit", "Could not end reading")
+
+
+def look_up_in_catalog() -> Statement[None]:
+    """Have every unqualified name of this session mean what pg_catalog says."""
+    query = load(
+        "database/sql/postgresql/look_up_in_catalog.sql",
+        failing="Failed to set the search path",
+        prepare=False,
+    )
+    return Statement(query, {}, no_rows)
 
 
 def bound_sends(*, in_transaction: bool) -> Statement[None]:
@@ -426,10 +430,6 @@ def _refuse_pipeline(
 
 def _begins_by_itself(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     return not connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
-
-
-_BEGIN = control(b"begin transaction isolation level read committed read only", "Could not begin to read")
-_END = control(b"commit", "Could not end reading")
 
 
 class ReadSession(AsyncSession):

@@ -1,11 +1,9 @@
-"""A session whose calls are made in a thread, so that the event loop goes on.
-
-The connection an `async def` handler gets; the asynchronous twin of `handler_connection`.
+"""Sessions, and connections of `async def` handlers, whose calls are made in a thread: the event loop goes on.
 
     orders = await (await context.connection.execute(statement, day)).fetchall()
 
-Invariants: each method is one call of a `Session`'s, and after a cancelled call no other is made. It does nothing but
-have the twin's calls made in the session's thread.
+Invariants: each method of a session is one call of a `Session`'s, and after a cancelled call no other is made; a
+handler's connection and its cursors do nothing but have their twins' calls made in the session's thread.
 """
 
 from __future__ import annotations

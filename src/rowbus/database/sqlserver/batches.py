@@ -1,16 +1,15 @@
-"""Batches of T-SQL on a driver's connection, one after another: marks, parameters, answers.
+"""Batches of T-SQL on a driver's connection, one after another: marks, parameters, answers, and their interruption.
 
 Every parameter is sent as nvarchar(max) or varbinary(max), where the driver lets us say so: left alone it sizes a
 parameter after its value, and the server would make a plan for each length of a message.
 
-Interrupting a call of the driver from another thread: the one thing that may be done to a connection from beside it.
-
-ODBC allows it while a statement is at work, and only then: a driver that is asked to cancel what is just being freed
-reads memory that is gone, and takes the process down. Microsoft's frees a statement's handle also by itself, at the end
-of a call that failed, as one that is interrupted does.
+Another thread may interrupt a call of the driver, the one thing that may be done to a connection from beside it. ODBC
+allows it while a statement is at work, and only then: a driver that is asked to cancel what is just being freed reads
+memory that is gone, and takes the process down. Microsoft's frees a statement's handle also by itself, at the end of a
+call that failed, as one that is interrupted does.
 
 Invariants: an answer is read to its end before the next batch is sent, because the connection carries one at a time and
-an error may follow the rows. No handle is freed while it is cancelled, and none is cancelled that was freed.
+an error may follow the rows; no handle is freed while it is cancelled, and none is cancelled that was freed.
 """
 
 from __future__ import annotations
@@ -41,6 +40,23 @@ if TYPE_CHECKING:
     from rowbus.database.sqlserver.driver import DriverConnection, DriverCursor
     from rowbus.database.statements import Adaptation, Row, Rows, Statement
     from rowbus.errors import RowbusError
+
+
+T = TypeVar("T")
+
+MOST_PREPARED = 16  # cursors, each of which keeps its last statement prepared
+COPIED_AT_ONCE = 500  # rows of one executemany
+SHORT = 4000  # characters, or bytes, that a parameter may have which is not (max)
+_Size = tuple[int, int, int]
+_WIDE_TEXT: _Size = (-9, 0, 0)  # SQL_WVARCHAR without a length: nvarchar(max)
+_WIDE_BINARY: _Size = (-3, 0, 0)  # SQL_VARBINARY: varbinary(max)
+_SHORT_TEXT: _Size = (-9, SHORT, 0)
+_SHORT_BINARY: _Size = (-3, SHORT, 0)
+_ABOUT_COLUMNS = frozenset({NO_COLUMN, CONSTRAINT})  # errors 207 and 515
+Fields = tuple[str | bytes, ...]
+_PERCENT = frozenset({"pymssql"})  # drivers whose mark is %s
+
+_COMMITTING = Query(COMMIT.encode(), COMMIT.encode(), (), "The transaction failed")
 
 
 class Interruption:
@@ -97,21 +113,6 @@ class Interruption:
                 work()
 
 
-T = TypeVar("T")
-
-MOST_PREPARED = 16  # cursors, each of which keeps its last statement prepared
-COPIED_AT_ONCE = 500  # rows of one executemany
-SHORT = 4000  # characters, or bytes, that a parameter may have which is not (max)
-_Size = tuple[int, int, int]
-_WIDE_TEXT: _Size = (-9, 0, 0)  # SQL_WVARCHAR without a length: nvarchar(max)
-_WIDE_BINARY: _Size = (-3, 0, 0)  # SQL_VARBINARY: varbinary(max)
-_SHORT_TEXT: _Size = (-9, SHORT, 0)
-_SHORT_BINARY: _Size = (-3, SHORT, 0)
-_ABOUT_COLUMNS = frozenset({NO_COLUMN, CONSTRAINT})  # errors 207 and 515
-Fields = tuple[str | bytes, ...]
-_PERCENT = frozenset({"pymssql"})  # drivers whose mark is %s
-
-
 class Answer(NamedTuple):
     """One of the answers to a batch: the columns as the driver describes them, the rows, how many rows it touched."""
 
@@ -126,9 +127,6 @@ class Together(NamedTuple):
     committed: bool
     rows: Rows
     error: RowbusError | None
-
-
-_COMMITTING = Query(COMMIT.encode(), COMMIT.encode(), (), "The transaction failed")
 
 
 class Batches:

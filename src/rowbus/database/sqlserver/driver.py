@@ -1,15 +1,13 @@
-"""The one place where Microsoft's driver is imported and a connection of its is made.
+"""Microsoft's driver for SQL Server: the URL of a database, and the one place that imports the driver and connects.
 
-Sessions use no more of it than the protocols below, which pymssql, pyodbc and the tests' stand-in fulfil as well.
+A URL is `mssql://user:password@host:1433/catalog?encrypt=yes`; everything in it may be percent-encoded. Without a user
+the driver's own ways of logging in remain, by `?authentication=…` or `?trusted_connection=yes`; the driver's names for
+these and other options are its ODBC keywords. Sessions use no more of a connection than the protocols below, which
+pymssql, pyodbc and the tests' stand-in fulfil as well.
 
-The location of a SQL Server database, from a URL: `mssql://user:password@host:1433/catalog?encrypt=yes`.
-
-Everything in it may be percent-encoded. Without a user the driver's own ways of logging in remain, by
-`?authentication=…` or `?trusted_connection=yes`; the driver's names for these and other options are its ODBC keywords.
-
-Invariants: `connect` is looked up in this module at each use, so that tests can put a stand-in in its place; what it
-returns is in autocommit mode, because transactions are begun and ended by statements. The password leaves a
-`DataSource` only in `connection_string`, and is in no text that is shown or logged.
+Invariants: the password leaves a `DataSource` only in `connection_string`, and is in no text that is shown or logged;
+`connect` is looked up in this module at each use, so that tests can put a stand-in in its place; what it returns is in
+autocommit mode, because transactions are begun and ended by statements.
 """
 
 from __future__ import annotations
@@ -56,6 +54,11 @@ word for how long what was sent may stay unanswered: that is the operating syste
 _OURS = ("connect_timeout", "instance")
 _TRUTHS = {"true": "yes", "on": "yes", "1": "yes", "false": "no", "off": "no", "0": "no"}
 _SWITCHES = frozenset({"encrypt", "trust_server_certificate", "trusted_connection", "multi_subnet_failover"})
+
+MODULE = "mssql_python"
+
+
+# The URL.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +155,7 @@ def _unreadable(reason: str) -> ConfigurationError:
     return ConfigurationError(f"The database is not given as a SQL Server URL, such as {NOTATION}: {reason}.")
 
 
-MODULE = "mssql_python"
+# The driver.
 
 
 class DriverCursor(Protocol):

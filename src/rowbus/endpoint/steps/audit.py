@@ -1,13 +1,13 @@
-"""An endpoint's own sends after a message was processed: the audit copy, the retry's acknowledgement.
+"""An endpoint's own sends after a message was processed: its audit copy, a retry's acknowledgement, its sagas' changes.
 
-Tells ServiceControl what a message did to the endpoint's sagas, as .NET's plug-in SagaAudit does.
+The changes of sagas are told to ServiceControl as .NET's plug-in SagaAudit tells them.
 
-Invariants: both leave as the handlers' own sends do, so under the transaction mode, and not at all when the attempt
-fails. What handlers do to the headers shows in the audit copy, as in .NET, and not in who is acknowledged. The audit
+Invariants: all leave as the handlers' own sends do, so under the transaction mode, and not at all when the attempt
+fails; what handlers do to the headers shows in the audit copy, as in .NET, and not in who is acknowledged; the audit
 copy has the body as it was received and every header it is given (one that ServiceControl could not read, under another
-name), unless a mutator changes it, and never expires by the message's own time to be received; what is added are facts
-about the processing (docs/wire-format.md#audit). What is told leaves with the message's own sends, before its audit
-copy; a change that cannot be told is logged, and fails no message.
+name), unless a mutator changes it, and never expires by the message's own time to be received; what is added to it are
+facts about the processing (docs/wire-format.md#audit); changes of sagas leave before the audit copy, and one that
+cannot be told is logged, and fails no message.
 """
 
 from __future__ import annotations
@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from rowbus.messages.mutators import Mutator
     from rowbus.platform.reports import Reporter
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
+
+
+logger = logging.getLogger("rowbus.platform")
+
+_KNOWN_BY = (Header.MESSAGE_ID, Header.RETRY_UNIQUE_MESSAGE_ID, Header.RETRY_ACKNOWLEDGEMENT_QUEUE)
 
 
 def audit_copy(
@@ -91,9 +96,6 @@ def _acknowledgement_queue(
         return received_from.neighbour(address)
     except InvalidAddressError:
         return None
-
-
-_KNOWN_BY = (Header.MESSAGE_ID, Header.RETRY_UNIQUE_MESSAGE_ID, Header.RETRY_ACKNOWLEDGEMENT_QUEUE)
 
 
 class Audit:
@@ -167,9 +169,6 @@ def _as_left(delivery: Delivery, received: dict[str, str | None]) -> dict[str, s
     known = {name: value for name in _KNOWN_BY if (value := received.get(name))}
     found_out = cast("Mapping[str, str]", delivery.items.get(AUDITED_WITH, {}))
     return {**delivery.headers, Header.MESSAGE_ID: delivery.id, **known, **found_out}
-
-
-logger = logging.getLogger("rowbus.platform")
 
 
 class SagaAudit:

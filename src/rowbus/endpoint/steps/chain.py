@@ -1,13 +1,11 @@
 """The steps around a handler: throttle → meter → audit → saga audit → duplicates → mutators → yours → handlers.
 
 A step does something before and after the rest of the way, or instead of it. The built-in ones work on deliveries;
-yours, given to `Endpoint.use`, on a `StepContext`.
+yours, given to `Endpoint.use`, on a `StepContext`. The mutators of an endpoint change what it receives.
 
-The mutators of an endpoint at work on what it receives: before its steps, after the built-in ones.
-
-Invariants: the chain is built once, when the endpoint starts; without steps of its own it has only the built-in ones. A
-delivery leaves as it came, but for what steps and handlers did to its headers: its copy in the audit queue can be read
-by those who could read the message.
+Invariants: the chain is built once, when the endpoint starts, and without steps of its own it has only the built-in
+ones; a delivery leaves as it came, but for what steps and handlers did to its headers: its copy in the audit queue can
+be read by those who could read the message.
 """
 
 from __future__ import annotations

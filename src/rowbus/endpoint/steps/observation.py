@@ -1,7 +1,7 @@
 """Measures and traces each message of an endpoint, where that is turned on, and times it: the outermost steps.
 
-Invariants: without a wish there is no step; measuring and tracing never fail a message, and change nothing of it.
-Changes nothing of a message, nor of what its handling raises.
+Invariants: measuring and tracing are no step without a wish, and never fail a message; no step here changes anything of
+a message, and timing nothing of what its handling raises.
 """
 
 from __future__ import annotations

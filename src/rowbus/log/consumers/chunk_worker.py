@@ -1,13 +1,12 @@
 """Works off chunks of batches, each in a transaction that also notes that it is done.
 
-Events that are lost with their connection, or with their process, are handled in ever smaller parts, each noted before
-it is begun, until the event that breaks them is alone (policy.py): then that is its failure.
-
-Reads one batch in chunks, so that memory is bounded however large the batch is.
+A batch is read in chunks, so that memory is bounded however large it is. Events that are lost with their connection, or
+with their process, are handled in ever smaller parts, each noted before it is begun, until the event that breaks them
+is alone (policy.py): then that is its failure.
 
 Invariants: the handlers' work, what becomes of the events that failed, and the position commit together or not at all;
-they do not commit when the batch is no longer in hand, nor when another process has marked a part of it. At most two
-chunks are held; when the last one is handed out no transaction is open any more.
+they do not commit when the batch is no longer in hand, nor when another process has marked a part of it; reading a
+batch holds at most two chunks, and has no transaction open any more when it hands out the last one.
 """
 
 from __future__ import annotations
@@ -38,6 +37,15 @@ if TYPE_CHECKING:
     from rowbus.log.event import Batch, Event
 
 
+logger = logging.getLogger("rowbus.log")
+
+PATIENCE: Final = 60.0
+"""Seconds for which the server is to blame for what it lacks (disk, memory, connections); then the event asks too much.
+
+If the server is short indeed, the event's verdict cannot be committed either, and nothing is counted.
+"""
+
+
 class Chunk(NamedTuple):
     """Some of a batch's events, in order; `last` when there are no more."""
 
@@ -61,16 +69,6 @@ async def read_batch(
     finally:
         await session.end()
     yield Chunk(events, last=True)
-
-
-logger = logging.getLogger("rowbus.log")
-
-
-PATIENCE: Final = 60.0
-"""Seconds for which the server is to blame for what it lacks (disk, memory, connections); then the event asks too much.
-
-If the server is short indeed, the event's verdict cannot be committed either, and nothing is counted.
-"""
 
 
 class BatchWork(NamedTuple):

@@ -4,8 +4,8 @@ One session reads: it stands by, listens, takes and finishes batches. Each worke
 processes with the same consumer's name one works and the others stand by.
 
 Invariants: a batch is taken in a transaction of its own, so that it keeps its id, and with it its positions, until it
-is finished. `stop` finishes the chunk in hand, or after its limit rolls it back, and leaves nothing running. Without a
-wish nothing is put around the handlers; measuring and tracing change nothing of the events.
+is finished; `stop` finishes the chunk in hand, or after its limit rolls it back, and leaves nothing running; measuring
+and tracing put nothing around the handlers without a wish, and change nothing of the events.
 """
 
 from __future__ import annotations
@@ -50,6 +50,14 @@ if TYPE_CHECKING:
     from rowbus.log.event import Batch, Event
     from rowbus.running.critical import Alarm
     from rowbus.settings import ConsumerSettings
+
+
+logger = logging.getLogger("rowbus.log")
+
+DEFAULT_RETRIES = 5
+POLLS = 3  # times that an idle leader looks for a batch in the silence after which it is ended, at least
+BEATS = 4  # signs of life in the time after which a member counts as dead
+REGISTRATIONS = 3  # tries, when others register the same consumer at the same time
 
 
 class BatchSubject:
@@ -156,14 +164,6 @@ class Telling:
         if self._measured is not None:
             kind = "retry" if isinstance(verdict, RetryAfter) else "dead letter"
             self._measured.events_failed.add((*self._labels, kind))
-
-
-logger = logging.getLogger("rowbus.log")
-
-DEFAULT_RETRIES = 5
-POLLS = 3  # times that an idle leader looks for a batch in the silence after which it is ended, at least
-BEATS = 4  # signs of life in the time after which a member counts as dead
-REGISTRATIONS = 3  # tries, when others register the same consumer at the same time
 
 
 class LogConsumer(ElectedService["ReadSession"]):

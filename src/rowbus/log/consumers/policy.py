@@ -1,11 +1,11 @@
-"""What becomes of the events of a batch: which of them are suspected, and of one that failed, retry or dead letter.
+"""The fate of a batch's events: retry or dead letter for one that failed, and which are suspected when some were lost.
 
 What was lost is halved at each loss until one event is alone; then the failure is that event's. A loss is explained
 when another session of the process lived on. One that is not, because the process or the server ended, may have any
 cause: it counts against an event only when it has come `UNEXPLAINED` times in a row while that event was alone.
 
-Invariants: pure. The same failure, count and random number give the same verdict. Pure. Events come in the order of
-their ids.
+Invariants: everything here is pure: the same failure, count and random number give the same verdict; events come in the
+order of their ids.
 """
 
 from __future__ import annotations
@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 
 
 LONGEST_REASON = 4000  # characters of an error's text that are kept with a dead letter
+
+UNEXPLAINED: Final = 3
+"""Losses in a row of one event alone, none of them explained, that count as one failure of that event."""
+
+ANY_EVENT: Final = 2**63 - 1
+"""Stands for a batch's last event where it is not known yet."""
+
+NO_EVENT: Final = 0
+"""Stands for the place before a batch's first event."""
+
+
+# Verdicts on events that failed.
 
 
 class RetryAfter(NamedTuple):
@@ -79,14 +91,7 @@ def describe(error: BaseException) -> str:
     return text.replace("\x00", "")[:LONGEST_REASON]
 
 
-UNEXPLAINED: Final = 3
-"""Losses in a row of one event alone, none of them explained, that count as one failure of that event."""
-
-ANY_EVENT: Final = 2**63 - 1
-"""Stands for a batch's last event where it is not known yet."""
-
-NO_EVENT: Final = 0
-"""Stands for the place before a batch's first event."""
+# Suspicion of events that were lost.
 
 
 class Note(NamedTuple):

@@ -1,11 +1,10 @@
-"""Compares the event log of a database with what this Rowbus would install.
+"""Compares the event log of a database with what this Rowbus would install: its functions, as their files define them.
 
-Functions of the event log as their files define them, and how those that a database has differ from them.
-
-Invariants: changes nothing, and runs nothing of a schema before it knows that no untrusted role can have changed it;
-statements on catalogues only, but for `public_functions`, which calls a function of schema `pgq`: it is for a schema
-whose functions are as they should be. Pure. Bodies are compared letter by letter: PostgreSQL keeps them as they were
-written. Generated functions are known by name, and only their rights are compared.
+Invariants: verifying changes nothing, and runs nothing of a schema before it knows that no untrusted role can have
+changed it; statements ask catalogues only, but for `public_functions`, which calls a function of schema `pgq`: it is
+for a schema whose functions are as they should be; reading and comparing definitions is pure; bodies are compared
+letter by letter, because PostgreSQL keeps them as they were written; generated functions are known by name, and only
+their rights are compared.
 """
 
 from __future__ import annotations
@@ -61,6 +60,8 @@ _OPEN_IN_THE_OLD_STYLE: Final = frozenset(
 )  # of schema pgq, to which grants/_function_role.sql gives a role: in the old style, PUBLIC
 
 PATH_CHANGED: Final = "its search path"
+
+_TRIGGER = re.compile(r"^create (?:or replace )?trigger (\w+)", re.MULTILINE)
 
 
 class Definition(NamedTuple):
@@ -185,9 +186,6 @@ def _unlike(function: Function, wanted: Definition) -> tuple[bool, bool, bool]:
 def _letters(body: str | None) -> str | None:
     """Ignore line ends that other systems' tools change."""
     return body and body.replace("\r\n", "\n")
-
-
-_TRIGGER = re.compile(r"^create (?:or replace )?trigger (\w+)", re.MULTILINE)
 
 
 @cache

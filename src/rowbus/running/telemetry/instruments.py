@@ -1,4 +1,4 @@
-"""What a process of Rowbus measures, and whether it traces.
+"""Instruments of a process of Rowbus: what it measures and whether it traces.
 
 A service asks `instruments()` when it starts, and holds what it gets. None: measuring is off, and the service
 runs without the code that would make them.
@@ -7,7 +7,7 @@ A process traces when its program has set OpenTelemetry up. Nothing of OpenTelem
 program has imported it. So a process without it pays for a look into a dictionary, and any set-up is honoured: the
 program's own, or `opentelemetry-instrument`.
 
-Invariants: labels are names from configuration, or message types, which `series` bounds; never an id. Without an SDK no
+Invariants: labels are names from configuration, or message types, which `series` bounds; never an id; without an SDK no
 span is made.
 """
 
@@ -22,6 +22,14 @@ from rowbus.running.telemetry.series import LONG_SECONDS, Counter, Gauge, Histog
 if TYPE_CHECKING:
     from rowbus.running.telemetry.series import Family
     from rowbus.running.telemetry.spans import Spans
+
+
+_METRICS_API: Final = "opentelemetry.metrics"
+_TRACE_API: Final = "opentelemetry.trace"
+
+_current: Instruments | None = None
+_is_bridged = False
+_spans: Spans | None = None
 
 
 class Instruments:
@@ -127,12 +135,6 @@ class Instruments:
         return [value for value in vars(self).values() if isinstance(value, (Gauge, Histogram))]
 
 
-_API: Final = "opentelemetry.metrics"
-
-_current: Instruments | None = None
-_is_bridged = False
-
-
 def turn_on() -> Instruments:
     """Measure from now on, in what starts from now on; harmless when repeated."""
     global _current  # noqa: PLW0603 - a process has one set of measurements
@@ -142,16 +144,17 @@ def turn_on() -> Instruments:
 
 def instruments() -> Instruments | None:
     """Return what to measure with; None: it is off, there being neither Prometheus nor a set-up of OpenTelemetry's."""
-    if not _is_bridged and _API in sys.modules:
+    if not _is_bridged and _METRICS_API in sys.modules:
         _look()
     return _current
 
 
 def _look() -> None:
     """Tell the program's set-up of OpenTelemetry's metrics, if it has one; the API's provider only stands in."""
-    find = getattr(sys.modules[_API], "get_meter_provider", None)  # none while the module is being imported
+    api = sys.modules[_METRICS_API]
+    find = getattr(api, "get_meter_provider", None)  # none while the module is being imported
     provider = None if find is None else find()
-    if provider is not None and not type(provider).__module__.startswith(_API):
+    if provider is not None and not type(provider).__module__.startswith(_METRICS_API):
         bridge(provider)
 
 
@@ -166,11 +169,6 @@ def turn_off() -> None:
     """Forget what was measured; for tests."""
     global _current, _is_bridged
     _current, _is_bridged = None, False
-
-
-_TRACE_API: Final = "opentelemetry.trace"
-
-_spans: Spans | None = None
 
 
 def tracing() -> Spans | None:

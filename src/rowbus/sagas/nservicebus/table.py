@@ -1,17 +1,12 @@
-"""The table of a saga in NServiceBus's layout: the operations on it, on every database.
+"""Sagas as NServiceBus.Persistence.Sql keeps them: the operations on their tables, on every database, and their state.
 
 .NET's table has no place for the timeouts that a saga waits for, nor for a version of its state: rows read as without.
+The state is in PascalCase, properties with .NET's defaults left out. Source: docs/wire-format.md#saga-tables.
 
-Source: docs/wire-format.md#saga-tables.
-
-A saga's state as NServiceBus.Persistence.Sql writes it: in PascalCase, properties with .NET's defaults left out.
-
-Source: docs/wire-format.md#saga-tables.
-
-Invariants: nothing here names a database; found out from the saga's class and its endpoint's name alone. What is left
-out reads as .NET's default, not as the class's: 0, false, an empty id, no time, None where the class allows it. Text,
-lists and objects that are left out are as the class has them. What a method did not change keeps its text, the seventh
-digit of a time included.
+Invariants: the statements name no database; a table and what finds its rows are found out from the saga's class and its
+endpoint's name alone; what a state leaves out reads as .NET's default, not as the class's: 0, false, an empty id, no
+time, None where the class allows it; text, lists and objects that are left out are as the class has them; what a method
+did not change keeps its text, the seventh digit of a time included.
 """
 
 from __future__ import annotations
@@ -69,6 +64,22 @@ _NEVER: Final = "9999-12-31T23:59:59.999999"
 _SEVENTH_DIGIT: Final = re.compile(r":[0-9]{2}\.[0-9]{6}[1-9]")
 _decode: Final = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+
+Kind = Literal["text", "id", "number"]
+"""What a value is that finds a saga; each database has a type of column for each."""
+
+KINDS: Final[dict[type, Kind]] = {
+    inspect.StrType: "text",
+    inspect.UUIDType: "id",
+    inspect.IntType: "number",
+}
+"""What a value is, by the type of the state's field."""
+
+LONGEST_PREFIX: Final = {"postgresql": 20}
+"""Characters before the saga's name, where NServiceBus.Persistence.Sql limits them: a name on SQL Server has room."""
+
+
+# The state.
 
 
 class NServiceBusForm(StateForm[S]):
@@ -192,6 +203,9 @@ def _zero(field: Field | None) -> object:
     return _ZEROS.get(type(to), _ABSENT)
 
 
+# The table.
+
+
 class SagaTable(table.SagaTable):
     """Statements on the table of one saga that .NET may share; each runs in its runner's transaction."""
 
@@ -270,20 +284,6 @@ def shared_table(address: QueueAddress, saga: str, correlation: Correlation) -> 
         address, saga, correlation
     )
     return found
-
-
-Kind = Literal["text", "id", "number"]
-"""What a value is that finds a saga; each database has a type of column for each."""
-
-KINDS: Final[dict[type, Kind]] = {
-    inspect.StrType: "text",
-    inspect.UUIDType: "id",
-    inspect.IntType: "number",
-}
-"""What a value is, by the type of the state's field."""
-
-LONGEST_PREFIX: Final = {"postgresql": 20}
-"""Characters before the saga's name, where NServiceBus.Persistence.Sql limits them: a name on SQL Server has room."""
 
 
 class Correlation(NamedTuple):

@@ -4,15 +4,15 @@ Every reason why its changes cannot be read is one sentence. The frame's columns
 decoding needs of the catalogue travels in the metadata of the first column, which Spark hands on whenever it reads: no
 task, and no later query, asks the catalogue again.
 
-Record batches of events become changes: operation, old row and new row in the types of the table. Arrow parses the rows
-of a batch at once: those that triggers write in JSON, where numbers and booleans are bare and all other values are
-text. What it refuses is halved until few rows are left, and these are read one by one, as are URL-encoded rows. Either
-way the text of a value becomes the value by `captured.py`.
+Decoding turns record batches of events into changes: operation, old row and new row in the types of the table. Arrow
+parses the rows of a batch at once: those that triggers write in JSON, where numbers and booleans are bare and all other
+values are text. What it refuses is halved until few rows are left, and these are read one by one, as are URL-encoded
+rows. Either way the text of a value becomes the value by `captured.py`.
 
-Invariants: only the catalogue is read, once, when a frame is loaded; nothing is locked. A change's rows come
-from its own event only, and a value that the type of its column cannot hold is never rounded or cut: it is null, and
-the event counts as one that does not fit; a column that the row does not have is null, and one that the table does not
-have is ignored.
+Invariants: only the catalogue is read, once, when a frame is loaded, and nothing is locked; a change's rows come from
+its own event only; a value that the type of its column cannot hold is never rounded or cut: it is null, and the event
+counts as one that does not fit; a column that the row does not have is null, and one that the table does not have is
+ignored.
 """
 
 from __future__ import annotations
@@ -66,6 +66,14 @@ BEFORE: Final = "before"
 AFTER: Final = "after"
 
 _TABLE: Final = "rowbus.changes"
+
+_OVERRIDING: Final = ("ev_type=", "ev_data=", "ev_extra1=", "ev_extra2=")
+_MAGIC: Final = "_pgq_ev_"  # columns of these names are an event's fields
+
+_compute: Any = pc  # its functions are made at run time
+
+OPERATIONS: Final = {INSERT: "insert", UPDATE: "update", DELETE: "delete", TRUNCATE: "truncate"}
+"""What the column `op` says, by the letter."""
 
 
 class ChangeLayout(NamedTuple):
@@ -144,10 +152,6 @@ def _check_free(corrupt: str, names: Collection[str]) -> None:
         )
 
 
-_OVERRIDING: Final = ("ev_type=", "ev_data=", "ev_extra1=", "ev_extra2=")
-_MAGIC: Final = "_pgq_ev_"  # columns of these names are an event's fields
-
-
 def find_captured(table: str, settings: LogSettings) -> SourceTable:
     """Return a table captured into the log. Raises ConfigurationError, LogNotFoundError, StorageError."""
     [log] = settings.logs
@@ -216,9 +220,6 @@ def _unreadable(table: SourceTable) -> str | None:
     """Say what keeps events from showing the table's rows; None if nothing does."""
     magic = (f"with the column {each}" for each in table.columns if each.startswith(_MAGIC))
     return table.obstacle(_OVERRIDING) or next(magic, None)
-
-
-_compute: Any = pc  # its functions are made at run time
 
 
 class DecodedRows(NamedTuple):
@@ -327,10 +328,6 @@ def _none_of(bodies: Column) -> Column:
 def _joined(halves: Sequence[DecodedRows]) -> DecodedRows:
     rows, wrong = zip(*halves, strict=True)
     return DecodedRows(cast("Any", pa).concat_arrays(rows), cast("Any", pa).concat_arrays(wrong))
-
-
-OPERATIONS: Final = {INSERT: "insert", UPDATE: "update", DELETE: "delete", TRUNCATE: "truncate"}
-"""What the column `op` says, by the letter."""
 
 
 class _Kind(NamedTuple):

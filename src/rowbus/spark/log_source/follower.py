@@ -1,8 +1,9 @@
 """The state of a stream beside the driver: its logs, its offsets, and the registrations that retain events for it.
 
-It finds the end of the next micro-batch in each log, within the limits; skips empty ticks, cuts those too large.
+`Admission` finds the end of the next micro-batch in each log, within the limits: it skips empty ticks, and cuts those
+too large.
 
-Invariants: only events before an offset that Spark has made durable are released. A log's offset moves only over events
+Invariants: only events before an offset that Spark has made durable are released; a log's offset moves only over events
 that the micro-batch reads, or over ticks known to be empty.
 """
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from rowbus.spark.log_source.read import LogPartition
     from rowbus.spark.log_source.snapshot_range import RetainedLog
 
+
+logger = logging.getLogger("rowbus.spark")
 
 TICKS = 1000  # considered at a time
 SLACK = 1.2  # a batch may be larger than the limit by this factor before a tick is cut
@@ -168,9 +171,6 @@ class Admission:
         if step2 is None or not candidate.is_behind:
             return False
         return candidate.base.snapshot.xmin <= step2 < candidate.target.snapshot.xmin
-
-
-logger = logging.getLogger("rowbus.spark")
 
 
 class LogFollower:

@@ -1,13 +1,12 @@
 """The hold of a stream on a log: a consumer's registration, locked, moved up behind the durable offsets; and positions.
 
-The registration only follows the stream and opens no batch, because snapshots name what is read.
+The registration only follows the stream and opens no batch, because snapshots name what is read. A position is what
+options name: the tick where a query begins, or a batch ends.
 
-A position is what options name: the tick where a query begins, or a batch ends.
-
-Invariants: `move_up_hold` goes forwards only. One process at a time is this consumer: it holds the session-level
-advisory lock that the consumers of `rowbus.log` take, too (`ConsumerTable.try_lead`). The registration never passes
-what Spark has made durable. One live query per consumer: its session holds the consumer's lock, and loses it with its
-process. A position is a retained tick; its snapshot goes into the offset.
+Invariants: `move_up_hold` goes forwards only, and the registration never passes what Spark has made durable; a consumer
+has one live query: its session holds the session-level advisory lock that the consumers of `rowbus.log` take, too
+(`ConsumerTable.try_lead`), and loses it with its process; a position is a retained tick, whose snapshot goes into the
+offset.
 """
 
 from __future__ import annotations
@@ -41,6 +40,19 @@ if TYPE_CHECKING:
     from rowbus.spark.log_source.offset import TickPosition
     from rowbus.spark.log_source.options import Edge, LogSettings
     from rowbus.spark.log_source.snapshot_range import RetainedLog
+
+
+logger = logging.getLogger("rowbus.spark")
+
+T = TypeVar("T")
+
+_FOLDER = "spark/log_source/sql/postgresql"
+
+PAUSE = 0.05  # seconds between two looks at a lock
+LOOK = 10.0  # seconds between two looks at the registration of an idle stream
+
+
+# Logs, and positions in them.
 
 
 def find_logs(control: Control, settings: LogSettings) -> list[RetainedLog]:
@@ -140,9 +152,7 @@ def _at_time(control: Control, state: RetainedLog, time: datetime, wanted: Edge)
     return newest(state)
 
 
-logger = logging.getLogger("rowbus.spark")
-
-_FOLDER = "spark/log_source/sql/postgresql"
+# The hold on a log.
 
 
 class HoldState(NamedTuple):
@@ -215,19 +225,12 @@ def _moved(rows: Rows, _count: int) -> int | None:
     return rows[0][0] if rows else None
 
 
-T = TypeVar("T")
-
-
 class Run(Protocol):
     """A function that runs a statement."""
 
     def __call__(self, statement: Statement[T], /) -> T:
         """Run the statement and return its result."""
         ...
-
-
-PAUSE = 0.05  # seconds between two looks at a lock
-LOOK = 10.0  # seconds between two looks at the registration of an idle stream
 
 
 class LogKeeper:

@@ -2,12 +2,11 @@
 
 The consumer is registered, then each table is copied in a snapshot, then changes are merged, each micro-batch once.
 Changes of transactions that a table's snapshot sees are skipped. An interrupted run is continued by the next one: a
-table whose copy is there is not copied again.
+table whose copy is there is not copied again. The query's checkpoint is in the lake's folder, or made for a run of what
+an object store keeps.
 
-The checkpoint of the query that keeps a lake: in the lake's folder, or made for a run of what an object store keeps.
-
-Invariants: after each micro-batch the tables, in the versions that are noted, are the database as it was at a tick. In
-an object store only what is kept there counts; a query begins, also again, with nothing else.
+Invariants: after each micro-batch the tables, in the versions that are noted, are the database as it was at a tick; in
+an object store only what is kept there counts: a query begins, also again, with nothing else.
 """
 
 from __future__ import annotations
@@ -52,6 +51,9 @@ if TYPE_CHECKING:
     from rowbus.spark.pipelines.query_run import Stop, Watch
 
 
+CONSUMER: Final = "lake"
+
+
 class LakeCheckpoint:
     """A checkpoint in a folder of this machine."""
 
@@ -92,9 +94,6 @@ def checkpoint_of(lake: LakeFolder) -> Generator[LakeCheckpoint]:
         return
     with TemporaryDirectory(prefix="rowbus-lake-", ignore_cleanup_errors=True) as folder:
         yield LakeCheckpoint(lake, Path(folder, CHECKPOINT), kept_elsewhere=True)
-
-
-CONSUMER: Final = "lake"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,12 @@ A Delta table names its files relative to its folder, so renaming the folder is 
 of the files of a Parquet archive, names them by absolute path. An archive that is put aside does without the list: the
 files that Spark reads stay, the others get names that readers skip, and the list is deleted.
 
-Compaction of Delta archives: Delta Lake merges the small files of an archive into larger ones.
-
-Parquet archives are refused: only Spark may change `_spark_metadata`, its list of the files that count.
+Compaction has Delta Lake merge the small files of an archive into larger ones. Parquet archives are refused: only Spark
+may change the list of the files that count.
 
 Invariants: an archive with data is only continued, by the checkpoint that made it, or put aside as a whole; the
-operating system releases the lock when its process ends, however it ends; no file with events is deleted or changed.
-Each event is in the archive once, before, during and after a compaction.
+operating system releases the lock when its process ends, however it ends; no file with events is deleted or changed;
+each event is in the archive once, before, during and after a compaction.
 """
 
 from __future__ import annotations
@@ -47,6 +46,17 @@ if TYPE_CHECKING:
 DELTA_LOG: Final = "_delta_log"
 SINK_LOG: Final = "_spark_metadata"
 TARGET_BYTES: Final = 128 * 2**20
+
+_LOCK: Final = "_lock"
+
+CHECKPOINT: Final = "_checkpoint"
+"""The folder of an archive's checkpoint; readers skip names that begin with `_`."""
+
+CONSUMER: Final = "archive"
+PARTITIONS: Final = ("log", "date")
+_MARKS: Final = (SINK_LOG, DELTA_LOG)  # folders that each archive with data has one of
+
+Form = Literal["parquet", "delta"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +96,11 @@ def refuse_other_formats(folder: Path) -> None:
     raise ConfigurationError(f"{folder} is no archive: it has no folder {DELTA_LOG}.")
 
 
-_FILE: Final = "_lock"
-
-
 @contextmanager
 def locked(folder: Path) -> Generator[None]:
     """Lock an archive, without waiting; raises ConfigurationError while another process holds the lock."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _FILE).open("a", encoding="utf-8") as file:
+    with (folder / _LOCK).open("a", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -128,16 +135,6 @@ def _uncommitted(spark: SparkSession, folder: Path) -> set[Path]:
 def _hide(files: set[Path]) -> None:
     for file in files:
         file.rename(file.with_name(f"_{file.name}"))
-
-
-CHECKPOINT: Final = "_checkpoint"
-"""The folder of an archive's checkpoint; readers skip names that begin with `_`."""
-
-CONSUMER: Final = "archive"
-PARTITIONS: Final = ("log", "date")
-_MARKS: Final = (SINK_LOG, DELTA_LOG)  # folders that each archive with data has one of
-
-Form = Literal["parquet", "delta"]
 
 
 @dataclass(frozen=True, slots=True)
