@@ -10,7 +10,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import run_steps_now
 from rowbus.log import catalog
 from rowbus.log.consumers.table import ConsumerTable
-from rowbus.log.gauges import SparkDrivers
+from rowbus.log.spark_drivers import SparkDrivers
 from tests.fixtures.processes import await_that
 from tests.fixtures.spark_driver import driver_of_spark
 from tests.log.orders import Orders

@@ -1,14 +1,10 @@
-"""Gauges of a database's queues, logs and Spark's drivers as they are now: for Prometheus, commands and pages.
+"""Gauges of a database's queues and logs as they are now: for Prometheus, commands and pages.
 
 Reading works from any process with a session on the database: it asks the server, and none of Rowbus's processes.
 
-A stream of Spark's reads a log as a consumer of its own, and its driver holds the consumer's session lock. The database
-keeps no note of that. So what looks again and again remembers which consumers it has seen a driver of, and tells those
-whose driver has ended from the consumers that have nothing to do with Spark.
-
 Invariants: reading changes nothing, and waits for no lock for long; what the role may not read, or not trust, is left
 out; each queue is counted up to `MOST`, above which its depth is the server's estimate; a value that is not known has
-no series; looking for drivers locks nothing, and a consumer that was unregistered is forgotten.
+no series.
 """
 
 from __future__ import annotations
@@ -17,13 +13,12 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.database.locks import consumer_lock
 from rowbus.database.ownership import suspicious
-from rowbus.database.statements import Statement, run_steps_now
+from rowbus.database.statements import run_steps_now
 from rowbus.log import catalog as log_catalog
 from rowbus.log.examination import count_receivers, schedules
-from rowbus.log.queries import log_query
 from rowbus.log.schema import table as log_schema
+from rowbus.log.spark_drivers import SparkDrivers
 from rowbus.log.ticker import ticks
 from rowbus.running.telemetry.series import Gauge
 from rowbus.transport.delayed.table import delayed_table
@@ -41,10 +36,9 @@ from rowbus.transport.queues.traffic import Kind, Traffic, traffic_of
 from rowbus.transport.recurring.table import lateness
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from rowbus.database.sessions import Session
-    from rowbus.database.statements import Rows, Steps
     from rowbus.errors import RowbusError
     from rowbus.log.diagnosis import ConsumerState, LogState
     from rowbus.messages.address import Addresses, QueueAddress
@@ -64,9 +58,6 @@ _LOG = ("log",)
 _CONSUMER = ("log", "consumer")
 
 MOST: Final = 10_000  # messages of a queue that are counted
-
-Key = tuple[str, str]
-"""A log and a consumer."""
 
 
 class _Families:
@@ -351,33 +342,3 @@ def unreachable(error: RowbusError | None) -> list[Family]:
     gauges = QueueGauges()
     gauges.up.set(float(error is None))
     return [gauges.up]
-
-
-class SparkDrivers:
-    """Looks for the drivers, and remembers. For one database, and one look at a time."""
-
-    def __init__(self) -> None:
-        """Begin without a consumer that is known to be Spark's. No I/O."""
-        self._seen: set[Key] = set()
-
-    def look(self, consumers: Sequence[ConsumerState]) -> Steps[Mapping[Key, bool]]:
-        """Return those of the consumers that are Spark's queries, and whether a driver runs. Raises StorageError."""
-        known = {(one.log, one.consumer) for one in consumers}
-        running: set[Key] = (yield find_drivers(sorted(known))) if known else set()
-        self._seen = (self._seen & known) | running
-        return {key: key in running for key in sorted(self._seen)}
-
-
-def find_drivers(consumers: Sequence[Key]) -> Statement[set[Key]]:
-    """Find those of some consumers that a driver of Spark's reads as now."""
-    parameters = {
-        "logs": [log for log, _ in consumers],
-        "consumers": [consumer for _, consumer in consumers],
-        "locks": [consumer_lock(log, consumer) for log, consumer in consumers],
-    }
-    query = log_query("diagnosis/spark_drivers", "Failed to look for Spark's drivers")
-    return Statement(query, parameters, _keys)
-
-
-def _keys(rows: Rows, _count: int) -> set[Key]:
-    return {(log, consumer) for log, consumer in rows}

@@ -24,8 +24,8 @@ from rowbus.database.statements import run_steps_now
 from rowbus.errors import ConnectionLostError, QueueNotFoundError, RowbusError
 from rowbus.log import catalog as log_catalog
 from rowbus.log.examination import examine, examine_logs
-from rowbus.log.gauges import SparkDrivers
 from rowbus.log.schema import table as log_schema
+from rowbus.log.spark_drivers import SparkDrivers
 from rowbus.log.ticker import ticks
 from rowbus.messages.message import read_headers, time_sent
 from rowbus.transport.delayed.table import delayed_table
