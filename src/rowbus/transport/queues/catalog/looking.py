@@ -10,11 +10,9 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from rowbus.database.statements import run_steps_now
 from rowbus.errors import PermissionDeniedError, QueueNotFoundError, RowbusError, StorageError
 from rowbus.transport.queues.catalog.ownership import LOCKED, advice, not_looked_at
 from rowbus.transport.queues.catalog.table import guard_of
-from rowbus.transport.queues.owners import is_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -161,8 +159,7 @@ def _keep(session: Session, address: QueueAddress, guard: Guard) -> None:
         session.run_all(guard.lock)
     except PermissionDeniedError as error:
         raise _refusal(address, "this role may not read it") from error
-    if run_steps_now(session, is_shared()):  # a tenth of the time, and nearly always no
-        _require_trust(session, address, guard)
+    _require_trust(session, address, guard)
 
 
 def _require_trust(session: Session, address: QueueAddress, guard: Guard) -> None:
