@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import Session
     from rowbus.messages.address import Addresses, QueueAddress
+    from rowbus.transport.pauses.table import Pause
     from rowbus.transport.queues.catalog.table import Catalog
 
 app = typer.Typer(
@@ -154,16 +155,22 @@ def scale(
     with open_database(database).session() as session:
         if reset:
             _reset(session, names, name)
+            return
         for kind, amount in wanted.items():
             _scale(session, names, PauseSubject(kind.value, name), amount, why, until)
-        found = [one for one in scaled(session, names) if one.name == name]
-    if found:
-        columns = ("what", "amount#", "since", "until", "who", "why")
-        rows = [(one.kind, one.amount, one.began, one.until or "", one.person, one.why) for one in found]
-        show_table(columns, rows)
-    elif not reset:
+        found = _said(session, names, name)
+    columns = ("what", "amount#", "since", "until", "who", "why")
+    rows = [(one.kind, one.amount, one.began, one.until or "", one.person, one.why) for one in found]
+    show_table(columns, rows)
+
+
+def _said(session: Session, names: Addresses, name: str) -> list[Pause]:
+    """Return what is said of an endpoint; exit with code 1 if nothing is."""
+    found = [one for one in scaled(session, names) if one.name == name]
+    if not found:
         complain(f"nothing is said of {name}")
         raise typer.Exit(1)
+    return found
 
 
 def _scale(  # noqa: PLR0917 - what is scaled, in the order of its sentence
@@ -181,15 +188,11 @@ def _scale(  # noqa: PLR0917 - what is scaled, in the order of its sentence
 
 def _reset(session: Session, names: Addresses, name: str) -> None:
     """End what is said of an endpoint; exit with code 1 if nothing is."""
-    found = [one for one in scaled(session, names) if one.name == name]
     table = pauses_table(pauses_address(names))
-    for one in found:
+    for one in _said(session, names, name):
         with noting(session, names, "end a scale", table.address, f"{one.kind} of {name}"):
             session.run(table.resume(PauseSubject(one.kind, name)))
         say(f"Endpoint {name}: {one.kind} as its program says.")
-    if not found:
-        complain(f"nothing is said of {name}")
-        raise typer.Exit(1)
 
 
 def find_tables(session: Session, catalog: Catalog, queue: QueueAddress) -> list[QueueAddress]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
+from rowbus.database.statements import Blocking, UserSession
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from rowbus.database.postgresql import handler_connection
-    from rowbus.database.statements import Query, Row, Statement
+    from rowbus.database.statements import Statement
     from rowbus.errors import RowbusError
     from rowbus.running.scope import Scope
 
@@ -28,35 +30,8 @@ SyncHandlerConnection: TypeAlias = "handler_connection.SyncHandlerConnection"
 """The same for `def` handlers."""
 
 
-class Session(Protocol):
-    """Runs statements on a synchronous connection."""
-
-    @property
-    def connection(self) -> Any:  # noqa: ANN401 - each driver's own
-        """The driver's connection."""
-        raise NotImplementedError
-
-    def run(
-        self, statement: Statement[T], *, then: Callable[[T], Sequence[Statement[object]]] | None = None
-    ) -> T:
-        """Run one statement and decode its answer.
-
-        And `then` what follows from the answer: all or none, in few round trips. In a transaction of its own, or in the
-        caller's, which stays usable when this fails: see `transaction`.
-        """
-        raise NotImplementedError
-
-    def run_all(self, statements: Sequence[Statement[object]]) -> None:
-        """Run several statements, answers unread."""
-        raise NotImplementedError
-
-    def copy(self, query: Query, rows: Iterable[Row]) -> None:
-        """Stream rows into a table's `copy`; all or nothing."""
-        raise NotImplementedError
-
-    def transaction(self) -> AbstractContextManager[None]:
-        """Make what runs inside one transaction; within the caller's transaction, a savepoint."""
-        raise NotImplementedError
+class Session(Blocking, Protocol):
+    """Runs statements on a synchronous connection, with what services need beyond sending."""
 
     def notified(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for a notification; say whether one came. Raises ConnectionLostError.
@@ -70,7 +45,7 @@ class Session(Protocol):
         raise NotImplementedError
 
 
-class AsyncSession(Protocol):
+class AsyncSession(UserSession, Protocol):
     """Runs statements on a connection, asynchronously; the twin of `Session`, with what services need beyond it."""
 
     @property
@@ -118,14 +93,6 @@ class AsyncSession(Protocol):
         `run`. The session keeps the plans, if it keeps any, but makes them anew now and then: for tables that are small
         at one time and large at another.
         """
-        raise NotImplementedError
-
-    async def copy(self, query: Query, rows: Iterable[Row]) -> None:
-        """Stream rows into a table's `copy`; all or nothing."""
-        raise NotImplementedError
-
-    def transaction(self) -> AbstractAsyncContextManager[None]:
-        """Make what runs inside one transaction; within the caller's transaction, a savepoint."""
         raise NotImplementedError
 
     async def notified(self, timeout: float) -> bool:  # noqa: ASYNC109 - the wait is the point

@@ -326,7 +326,11 @@ class Blocking(Protocol):
     def run(
         self, statement: Statement[T], *, then: Callable[[T], Sequence[Statement[object]]] | None = None
     ) -> T:
-        """Run one statement and decode its answer, and `then` what follows from it: see `Session.run`."""
+        """Run one statement and decode its answer.
+
+        And `then` what follows from the answer: all or none, in few round trips. In a transaction of its own, or in the
+        caller's, which stays usable when this fails: see `transaction`.
+        """
         raise NotImplementedError
 
     def run_all(self, statements: Sequence[Statement[object]]) -> None:
