@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.one_version
 
 STEPS = "create table steps (step text)"
+HANGING_ENDS = "select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'"
 NO_RETRIES = rowbus.Recoverability(immediate=0, delayed=0)
 
 
@@ -55,6 +58,9 @@ class Shop:
             cursor = await connection.execute(query.encode())
             return [] if cursor.description is None else await cursor.fetchall()
 
+    async def is_done(self) -> bool:
+        return await self.rows("steps") == 1 and await self.rows('"Sales.Running"') == 0
+
     async def rows(self, table: str) -> int:
         ((count,),) = await self.execute(f"select count(*) from {table}")
         return int(str(count))
@@ -65,11 +71,35 @@ async def test_a_server_that_goes_away_counts_against_no_message(crashable_serve
     async with shop.at_work():
         await asyncio.to_thread(crashable_server.kill)
         await asyncio.to_thread(crashable_server.start)
+        await eventually(shop.is_done)
+    assert await shop.rows("error") == 0
 
-        async def is_done() -> bool:
-            return await shop.rows("steps") == 1 and await shop.rows('"Sales.Running"') == 0
 
-        await eventually(is_done)
+async def test_a_server_that_is_about_to_stop_counts_against_no_message(
+    crashable_server: CrashableServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop = Shop(crashable_server, hanging=1)
+    async with (
+        shop.at_work(),
+        await psycopg.AsyncConnection.connect(shop.dsn, autocommit=True) as administrator,
+    ):
+        ask_pid = "select split_part(pg_read_file('postmaster.pid'), chr(10), 1)::int"
+        ((pid,),) = await (await administrator.execute(ask_pid)).fetchall()
+        os.kill(pid, signal.SIGTERM)  # it takes no new sessions, and waits for the old ones to end
+
+        async def refuses() -> bool:
+            try:
+                await shop.execute("select 1")
+            except psycopg.OperationalError:
+                return True
+            return False
+
+        await eventually(refuses)
+        await administrator.execute(HANGING_ENDS)
+        await eventually(lambda: "waits for the database" in caplog.text)
+        await asyncio.to_thread(crashable_server.stop)
+        await asyncio.to_thread(crashable_server.start)
+        await eventually(shop.is_done)
     assert await shop.rows("error") == 0
 
 
@@ -94,14 +124,16 @@ async def test_a_connection_that_breaks_alone_is_the_messages_doing(
 ) -> None:
     shop = Shop(crashable_server, hanging=1000)
     async with shop.at_work():
-        await shop.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'"
-        )
+        await shop.execute(HANGING_ENDS)
 
         async def has_failed() -> bool:
             return await shop.rows("error") == 1
 
         await eventually(has_failed)
+        ((said,),) = await shop.execute(
+            """select headers::json->>'NServiceBus.ExceptionInfo.Message' from error"""
+        )
+    assert "terminating connection" in str(said)
     assert shop.begun == [0]
 
 

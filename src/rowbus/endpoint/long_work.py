@@ -42,6 +42,7 @@ from rowbus.work.fate import PASSED_OVER, PATIENCE, is_outage_in_handler
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+    from datetime import datetime
     from typing import Any, TypeVar
 
     from rowbus.database.sessions import AsyncSession, Database, ReceiveSession, SessionPool
@@ -241,7 +242,7 @@ class LongWork(Service):
 
         What has met that for too long, or too often in a row, has failed: its handler may do it to the server.
         """
-        started = await self._surely(hand, partial(self._pool_run, self._queue.server_started()))
+        started = await self._surely(hand, self._server_started)
         if started != hand.work.server:
             hand.work, hand.outages.losses = hand.work._replace(server=started), hand.outages.losses + 1
             return hand.outages.losses < UNEXPLAINED
@@ -250,6 +251,14 @@ class LongWork(Service):
         seconds, _others = hand.outages.meet_outage(self._loop.time(), 0)
         await asyncio.sleep(PASSED_OVER)
         return seconds <= PATIENCE
+
+    async def _server_started(self) -> datetime | None:
+        """Ask on a new session, which a server that is about to stop refuses; an old one might still answer."""
+        session = await self._database.connect()
+        try:
+            return await session.run(self._queue.server_started())
+        finally:
+            await session.close()
 
     async def _call(self, hand: InHand, delivery: LongDelivery) -> BaseException | None:
         """Call the handlers, and end the work; return what went wrong."""

@@ -192,12 +192,6 @@ def current_scope() -> Scope | None:
     return _scope.get()
 
 
-def is_in_call() -> bool:
-    """Say whether the code that runs is a stranger's, in a call of ours that is not over."""
-    own = _scope.get()
-    return own is not None and not own.is_over
-
-
 def require(scope: Scope | None, *, in_loop: bool) -> None:
     """Raise HandlerError unless the code that runs belongs to a scope that is not over.
 

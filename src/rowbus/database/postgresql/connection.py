@@ -295,7 +295,7 @@ class AsyncSession:
     async def close(self) -> None:
         """Close the connection after its running statement has failed; harmless when it is closed or broken."""
         await self._have_running_fail()
-        await self.connection.close()
+        await psycopg.AsyncConnection.close(self.connection)  # a handler's refuses its own verb
 
     async def _have_running_fail(self) -> None:
         """End the connection's traffic, if something runs on it, and wait until that has failed.

@@ -27,7 +27,7 @@ from rowbus.database.postgresql.driver_hooks import (
 from rowbus.database.statements import Statement, control, load, no_rows
 from rowbus.errors import HandlerError
 from rowbus.running.handling import Awaiting, awaited, subject_in_hand
-from rowbus.running.scope import is_in_call, require
+from rowbus.running.scope import require
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
@@ -274,10 +274,8 @@ class HandlerConnection(HookedConnection, Awaiting):
             self.blocks -= 1
 
     async def close(self) -> None:
-        """Close it, for its owner; refuse that to a handler."""
-        if is_in_call():
-            _forbidden("close")
-        await super().close()
+        """Refuse: the receiver closes it, by its session."""
+        _forbidden("close")
 
     async def commit(self) -> None:
         """Refuse: the receiver commits."""
