@@ -139,7 +139,9 @@ def _number(schema: Schema) -> Any:  # noqa: ANN401 - a number of any kind
         return sum(bounds) / len(bounds)
     step = schema.get("multipleOf", 1)
     near = min(max(0, low), high)
-    return math.ceil(near / step) * step if "multipleOf" in schema else near
+    number = math.ceil(near / step) * step if "multipleOf" in schema else near
+    is_float = schema.get("format") == "double"  # 0 might be read as an integer of another choice, 0.0 is not
+    return float(number) if is_float else number
 
 
 _BOUNDS: Final = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")

@@ -92,7 +92,11 @@ class PricedModel(pydantic.BaseModel):
     total: Decimal
 
 
-PRICED = every("kind", [Priced, PricedStruct, PricedModel])
+class PricedStrictly(PricedModel):
+    model_config = pydantic.ConfigDict(strict=True)
+
+
+PRICED = every("kind", [Priced, PricedStruct, PricedModel, PricedStrictly])
 
 
 @PRICED
@@ -107,7 +111,11 @@ def test_a_decimal_is_a_number_with_all_its_digits_and_comes_back_so(kind: Any, 
 @PRICED
 @every("number", ["NaN", "Infinity", "-Infinity"])
 def test_a_decimal_that_is_no_number_is_refused(kind: Any, number: str) -> None:  # noqa: ANN401
-    message = kind.model_construct(total=Decimal(number)) if kind is PricedModel else kind(Decimal(number))
+    message = (
+        kind.model_construct(total=Decimal(number))
+        if issubclass(kind, PricedModel)
+        else kind(Decimal(number))
+    )
 
     with pytest.raises(MessageSerializationError, match="no number that JSON can hold"):
         serialize(message)

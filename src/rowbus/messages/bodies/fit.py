@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, Flag
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, cast, get_origin
 from uuid import UUID
 
@@ -187,8 +187,14 @@ class Fit:
         if is_list(value.get("$values")):  # a list as Newtonsoft writes it with type names or ids
             return next((member for member in members if isinstance(member, _LISTS)), None)
         objects = [member for member in members if class_of(member) or isinstance(member, _OBJECTS)]
-        possible = objects if len(objects) < 2 else [one for one in objects if self._can_be(value, one)]  # noqa: PLR2004 - one is no choice
-        return possible[0] if len(possible) == 1 else None
+        possible = objects if len(objects) == 1 else [one for one in objects if self._can_be(value, one)]
+        return max(possible, key=partial(self._count_known, value), default=None)
+
+    def _count_known(self, value: dict[str, Any], to: inspect.Type) -> int:
+        """Count the names of an object that a class knows: pydantic, too, prefers the class that knows most."""
+        kind = class_of(to)
+        known = {} if kind is None else _known(kind, self._names)
+        return sum(self._names.compared(name) in known for name in value)
 
     def _can_be(self, value: dict[str, Any], to: inspect.Type) -> bool:
         """Say whether an object has a struct's tag, and a class's required fields and literals."""
@@ -254,7 +260,7 @@ class Fit:
 
     def exact(self, value: Any, to: inspect.Type) -> Any:  # noqa: ANN401, ARG002
         """Keep every digit."""
-        if not self._objects or not isinstance(value, str):
+        if not self._objects or isinstance(value, bool) or not isinstance(value, (str, int)):
             return value
         try:
             return Decimal(value)
