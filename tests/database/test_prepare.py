@@ -197,6 +197,8 @@ VALUES = {
     "position": "1",
     "mark": "",
     "schema_name": "public",
+    "schema_names": "{public}",
+    "table_names": "{Sales}",
     "kept_table": "orders",
     "at": "2026-01-01 00:00:00+00",
     "after": "-2147483648",

@@ -48,15 +48,15 @@ class ContractPublisher(Periodic):
     def __init__(self, pool: SessionPool, parts: Parts) -> None:
         """Take the endpoint's parts. No I/O."""
         self._parts = parts
-        self._table = contracts_table(contracts_address(parts.addresses))
+        self.table = contracts_table(contracts_address(parts.addresses))
         self._document = ""
         self._pool = pool
-        told = f"the contract of {parts.name} in {self._table.address}"
+        told = f"the contract of {parts.name} in {self.table.address}"
         alarm = Alarm(log_lasting(logger))
         outages = ReportedBreaker(f"Publishing {told}", f"Could not publish {told}", logger, alarm)
         super().__init__("rowbus contract", outages, SEEN_EVERY.total_seconds(), at_once=False)
 
-    async def begin(self, session: AsyncSession) -> None:
+    async def begin(self, session: AsyncSession, *, can_be_used: bool) -> None:
         """Publish for the first time, in a transaction of its own; say in the log why that cannot be."""
         try:
             self._document = document_of(self._parts)
@@ -66,8 +66,10 @@ class ContractPublisher(Periodic):
         if not self._document:
             return
         try:
-            if not await self._publish(session) and self._parts.settings.install:
-                await _create(session, self._table)
+            if not can_be_used and self._parts.settings.install:
+                await _create(session, self.table)
+                can_be_used = await session.run(self.table.can_be_used())
+            if can_be_used:
                 await self._publish(session)
         except RowbusError as error:
             logger.info("The contract of endpoint %s is not published now: %s", self._parts.name, error)
@@ -76,17 +78,14 @@ class ContractPublisher(Periodic):
         """Note that a process of this version is still there. Raises StorageError."""
         if self._document:
             async with self._pool.session() as session:
-                await self._publish(session)
+                if await session.run(self.table.can_be_used()):
+                    await self._publish(session)
 
-    async def _publish(self, session: AsyncSession) -> bool:
-        """Publish, if the table is there and granted; say whether it is."""
-        if not await session.run(self._table.can_be_published()):
-            return False
+    async def _publish(self, session: AsyncSession) -> None:
         version = hashlib.sha256(self._document.encode()).hexdigest()[:DIGITS]
-        publish = self._table.publish(self._parts.name, version, self._document)
-        patience = queue_table(self._table.address).limit_lock_wait(LOCK_WAIT)
+        publish = self.table.publish(self._parts.name, version, self._document)
+        patience = queue_table(self.table.address).limit_lock_wait(LOCK_WAIT)
         await session.run_all([*patience, publish], atomic=True)
-        return True
 
 
 async def _create(session: AsyncSession, table: PublishedContractsTable) -> None:

@@ -193,9 +193,16 @@ class RunningEndpoint:
 
     async def _begin(self, session: AsyncSession) -> None:
         """Publish the contract; hear what operators say before the first message: a restart does not undo that."""
-        if self._publisher is not None:
-            await self._publisher.begin(session)
-        await self._handler_watch.ask(session)
+        pauses, publisher = self._handler_watch.table, self._publisher
+        if pauses is None:
+            return
+        usable = await session.run(
+            pauses.which_can_be_used(*([] if publisher is None else [publisher.table]))
+        )
+        if publisher is not None:
+            await publisher.begin(session, can_be_used=publisher.table.address in usable)
+        if pauses.address in usable:
+            await self._handler_watch.listen(session)
 
     async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
         """Drain the receivers, or interrupt them after `timeout` seconds; then close everything."""

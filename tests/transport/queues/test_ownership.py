@@ -119,7 +119,7 @@ def test_pauses_are_those_of_roles_that_may_decide(
     owner.execute(f"{SCHEMA_OF} session_user; {change}".encode())
 
     with Database(as_role(database, VIEWER)).session() as session:
-        assert session.run(pauses_table(SALES).can_be_read()) is decides
+        assert session.run(pauses_table(SALES).can_be_used()) is decides
 
 
 def test_an_operator_names_owners(owner: psycopg.Connection, database: str) -> None:

@@ -46,10 +46,6 @@ class HistoryTable(table.HistoryTable, RecordTable):
         }
         return Statement(query, parameters, self._counted)
 
-    def can_be_told(self) -> Statement[bool]:
-        """Say whether this role may add to the table what it handled; see the base."""
-        return self.can_be_used("select", "insert", "update")
-
     def grant_tell(self, role: str) -> Statement[None]:
         """Let a role add what it handled."""
         query = self._load("grant_tell", f"Failed to grant {role} privileges on", role=role)

@@ -77,6 +77,7 @@ class HistoryTable(RecordStatements):
 
     folder = "transport/history"
     variable = "past"
+    privileges = ("select", "insert", "update")
     remedy = (
         "the table does not exist; the first `rowbus web` creates it, if its role may, and "
         "`rowbus schema grants --web --role ROLE` prints it."
@@ -96,10 +97,6 @@ class HistoryTable(RecordStatements):
 
     def forget(self) -> Statement[int]:
         """Delete what is too old; passes over what another one deletes."""
-        raise NotImplementedError
-
-    def can_be_told(self) -> Statement[bool]:
-        """Say whether the table is there, of a trusted owner, and this role may add to it what it handled."""
         raise NotImplementedError
 
     def grant_tell(self, role: str) -> Statement[None]:

@@ -98,7 +98,7 @@ class HistoryTeller(Periodic):
         if not found:
             return
         async with self._pool.session() as session:
-            if not await session.run(self._table.can_be_told()):
+            if not await session.run(self._table.can_be_used()):
                 return
             for queue, handled in found.items():
                 for name in ("", str(queue)):

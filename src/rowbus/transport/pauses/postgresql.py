@@ -60,10 +60,6 @@ class PausesTable(table.PausesTable, RecordTable):
         """Return the pauses and scales in force."""
         return Statement(self._load("list", "Failed to look into"), {}, _pauses)
 
-    def can_be_read(self) -> Statement[bool]:
-        """Say whether the table is there, and this role may read it."""
-        return self.can_be_used("select")
-
 
 def _pauses(rows: Rows, _count: int) -> list[Pause]:
     return [Pause._make(row) for row in rows]

@@ -86,7 +86,7 @@ class WorkerScaling(Service):
     async def work(self) -> None:
         """Ask, on a session of its own; then wait."""
         session = self._session = self._session or await self._database.connect()
-        if await session.run(self._table.can_be_read()):
+        if await session.run(self._table.can_be_used()):
             self._scale.hear(await session.run(self._table.list()))
         self._outages.succeeded()
         await self.pause(PERIOD)

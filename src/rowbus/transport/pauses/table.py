@@ -100,6 +100,7 @@ class PausesTable(RecordStatements):
 
     folder = "transport/pauses"
     variable = "pauses"
+    privileges = ("select",)
     remedy = "the table does not exist; the first `rowbus pause` creates it, if its role may."
 
     def pause(self, what: PauseSubject, *, person: str, why: str, until: datetime | None) -> Statement[int]:
@@ -130,10 +131,6 @@ class PausesTable(RecordStatements):
 
     def list(self) -> Statement[list[Pause]]:
         """Return the pauses and scales in force."""
-        raise NotImplementedError
-
-    def can_be_read(self) -> Statement[bool]:
-        """Say whether the table is there, and this role may read it."""
         raise NotImplementedError
 
 
@@ -205,7 +202,7 @@ def _in_force(session: Session, addresses: Addresses) -> Sequence[Pause]:
     if addresses.backend != "postgresql":
         return ()
     table = pauses_table(pauses_address(addresses))
-    return session.run(table.list()) if session.run(table.can_be_read()) else ()
+    return session.run(table.list()) if session.run(table.can_be_used()) else ()
 
 
 class Hold:
@@ -234,7 +231,7 @@ class Hold:
         if self._table is None or self._clock() - self._asked < PERIOD:
             return self._held
         self._asked = self._clock()
-        readable = await session.run(self._table.can_be_read())
+        readable = await session.run(self._table.can_be_used())
         self._note(await session.run(self._table.holds(self._names)) if readable else [])
         return self._held
 

@@ -35,10 +35,6 @@ class PublishedContractsTable(table.PublishedContractsTable, RecordTable):
         """Return all versions that are kept; see the base."""
         return Statement(self._load("list", "Failed to look into"), {}, _documents)
 
-    def can_be_published(self) -> Statement[bool]:
-        """Say whether this role may publish in the table; see the base."""
-        return self.can_be_used("select", "insert", "update", "delete")
-
 
 def _documents(rows: Rows, _count: int) -> list[PublishedDocument]:
     return [PublishedDocument._make(row) for row in rows]

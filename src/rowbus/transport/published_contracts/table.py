@@ -55,6 +55,7 @@ class PublishedContractsTable(RecordStatements):
 
     folder = "transport/published_contracts"
     variable = "contracts"
+    privileges = ("select", "insert", "update", "delete")
     remedy = (
         "the table does not exist; the first endpoint that starts creates it, if its role may, and `rowbus schema "
         "grants MODULE:ENDPOINT --role ROLE` prints it."
@@ -69,10 +70,6 @@ class PublishedContractsTable(RecordStatements):
 
     def list(self) -> Statement[list[PublishedDocument]]:
         """Return all versions that are kept, those of an endpoint together, the latest seen first."""
-        raise NotImplementedError
-
-    def can_be_published(self) -> Statement[bool]:
-        """Say whether the table is there, of a trusted owner, and this role may publish in it."""
         raise NotImplementedError
 
 

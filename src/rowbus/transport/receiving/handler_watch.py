@@ -105,7 +105,7 @@ class HandlerWatch(Service):
         self._receivers = receivers
         self._handlers_of = handlers_of
         self._pool = pool
-        self._table = None if pauses is None else pauses_table(pauses)
+        self.table = None if pauses is None else pauses_table(pauses)
         self._clock = clock
         self._hear = hear
         self._asked = float("-inf")
@@ -160,10 +160,11 @@ class HandlerWatch(Service):
             return []
 
     async def _end_cancelled(self, calls: Sequence[Call]) -> None:
-        if self._table is None:
+        if self.table is None:
             return
+        self._asked = self._clock()
         async with self._pool.session() as session:
-            held = await self.ask(session)
+            held = await self.listen(session) if await session.run(self.table.can_be_used()) else ()
         cancelled = {one.name: Cancelling(one.person, one.why) for one in held if one.kind == MESSAGE}
         for call in calls if cancelled else ():
             cancelling = cancelled.get(call.message_id)
@@ -171,11 +172,9 @@ class HandlerWatch(Service):
                 call.cancels += 1
                 call.slot.cancel(cancelling.error(), urgency(call.cancels))
 
-    async def ask(self, session: AsyncSession) -> Sequence[Pause]:
-        """Return what is in force in the table, and tell it. Raises StorageError."""
-        self._asked = self._clock()
-        if self._table is None or not await session.run(self._table.can_be_read()):
-            return ()
-        held = await session.run(self._table.list())
+    async def listen(self, session: AsyncSession) -> Sequence[Pause]:
+        """Return what is in force in the table, which is there, and tell it. Raises StorageError."""
+        assert self.table is not None  # noqa: S101 - the caller has found it
+        held = await session.run(self.table.list())
         self._hear(held)
         return held

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.statements import Query, Rows
+    from rowbus.messages.address import QueueAddress
 
 
 class RecordTable(RecordStatements):
@@ -37,12 +38,26 @@ class RecordTable(RecordStatements):
         file = "transport/queues/records/sql/postgresql/can_be_changed.sql"
         return self._asked(load(file, failing=f"Failed to look for {self.address}"))
 
-    def can_be_used(self, *privileges: str) -> Statement[bool]:
-        """Say whether the table is there, of a trusted owner, and this role has these privileges on it."""
-        file = "transport/queues/records/sql/postgresql/can_be_used.sql"
-        query = load(file, failing=f"Failed to look for {self.address}", prepare=True)
-        parameters = {"schema_name": self.address.schema, "table_name": self.address.table}
-        return Statement(query, {**parameters, "privileges": list(privileges)}, scalar)
+    def can_be_used(self) -> Statement[bool]:
+        """Say whether this role can use the table; see the base."""
+        which = self.which_can_be_used()
+        return Statement(which.query, which.parameters, _has_rows)
+
+    def which_can_be_used(self, *others: RecordStatements) -> Statement[list[QueueAddress]]:
+        """Return the addresses of the tables that can be used; see the base."""
+        tables: list[RecordStatements] = [self, *others]
+        file = "transport/queues/records/sql/postgresql/which_can_be_used.sql"
+        failing = f"Failed to look for {', '.join(str(one.address) for one in tables)}"
+        parameters = {
+            "schema_names": [one.address.schema for one in tables],
+            "table_names": [one.address.table for one in tables],
+            "privileges": [",".join(one.privileges) for one in tables],
+        }
+
+        def decode(rows: Rows, _count: int) -> list[QueueAddress]:
+            return [tables[int(number) - 1].address for (number,) in rows]
+
+        return Statement(load(file, failing=failing, prepare=True), parameters, decode)
 
     def _asked(self, query: Query) -> Statement[bool]:
         return Statement(
@@ -63,3 +78,7 @@ class RecordTable(RecordStatements):
     def _instant(self, value: Any) -> datetime:  # noqa: ANN401 - what the driver makes of it
         time: datetime = value
         return time
+
+
+def _has_rows(rows: Rows, _count: int) -> bool:
+    return bool(list(rows))

@@ -68,6 +68,9 @@ class RecordStatements:
     loader: ClassVar[Loader]
     """Loads the database's files."""
 
+    privileges: ClassVar[tuple[str, ...]] = ()
+    """What a role needs on it that uses it where it is there; for tables that may be missing."""
+
     def __init__(self, address: QueueAddress) -> None:
         """Bind the SQL files to the table. No I/O."""
         self.address = address
@@ -82,6 +85,14 @@ class RecordStatements:
 
     def can_be_changed(self) -> Statement[bool]:
         """Say whether this role may read, write and delete from the table, or create it if it is missing."""
+        raise NotImplementedError
+
+    def can_be_used(self) -> Statement[bool]:
+        """Say whether the table is there, of a trusted owner, and this role has the privileges that it needs."""
+        raise NotImplementedError
+
+    def which_can_be_used(self, *others: RecordStatements) -> Statement[list[QueueAddress]]:
+        """Return the addresses of those, of this table and others, that can be used."""
         raise NotImplementedError
 
     def grant(self, role: str) -> Statement[None]:

@@ -1,8 +1,8 @@
--- Say whether a table (no view) is there, this role has some privileges on it, and it belongs to somebody who may decide: a
--- superuser, this role, the owner of the database or of the schema, a role that a superuser or the database's owner has
--- made this one a member of, itself or by others (as in `owners.sql`), or one named in rowbus.trusted_owners.
+-- Say which of some tables (no views) are there, this role has the privileges on that it needs, and belong to somebody who
+-- may decide: a superuser, this role, the owner of the database or of the schema, a role that a superuser or the database's
+-- owner has made this one a member of, itself or by others (as in `owners.sql`), or one named in rowbus.trusted_owners.
 -- Roles are looked up by functions where one may: each pg_roles joined takes longer to plan than all the rest to run.
--- Locks nothing; returns one row.
+-- A table's privileges are one text, with commas. Locks nothing; returns the numbers of those tables, counted from 1.
 with recursive memberships as (
     select quote_ident(current_user)::regrole::oid as oid
     union distinct
@@ -27,19 +27,20 @@ with recursive memberships as (
         and pg_get_userbyid(membership.roleid)::text not like 'pg\_%'
 )
 
-select count(*) > 0 as usable
-from pg_class as relation
-inner join pg_namespace as namespace on relation.relnamespace = namespace.oid
+select asked.number
+from unnest(:'schema_names'::text[], :'table_names'::text[], :'privileges'::text[])
+    with ordinality as asked (schema_name, table_name, privileges, number)
+inner join pg_namespace as namespace on asked.schema_name = namespace.nspname
+inner join pg_class as relation
+    on namespace.oid = relation.relnamespace and asked.table_name = relation.relname
 inner join pg_database as here on here.datname = current_database()
 where
-    namespace.nspname = :'schema_name'::text
-    and relation.relname = :'table_name'::text
-    and relation.relkind in ('r', 'p')
+    relation.relkind in ('r', 'p')
     and has_schema_privilege(namespace.oid, 'usage')
     and not exists (
         select
-        from unnest(:'privileges'::text[]) as asked (privilege)
-        where not has_table_privilege(relation.oid, asked.privilege)
+        from unnest(string_to_array(asked.privileges, ',')) as needed (privilege)
+        where not has_table_privilege(relation.oid, needed.privilege)
     )
     and (
         relation.relowner in (here.datdba, namespace.nspowner)
