@@ -14,7 +14,7 @@ import psycopg
 import rowbus
 from benchmarks.measuring import Side
 from benchmarks.workload import TABLE, PlaceOrder, fill, run
-from rowbus.platform.outbox import Platform
+from rowbus.platform.servicecontrol import Platform
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving.decisions import FROM_THE_START
 

@@ -44,12 +44,12 @@ from rowbus.errors import (
 )
 from rowbus.log.applied_events import AsyncDeduplication, Deduplication
 from rowbus.log.archive import ArchivedMessage, archived_message
+from rowbus.log.causes import Cause, cause, cause_async, read_cause
 from rowbus.log.consumers.handlers import LogContext, SyncLogContext
 from rowbus.log.event import Batch, DeadEvent, Event, Tick
 from rowbus.log.log import AsyncLog, Log
 from rowbus.log.migrations import capture_sql, log_grant_sql, log_sql, release_sql
 from rowbus.log.ticker.ticker import Ticker
-from rowbus.log.trace import Cause, cause, cause_async, read_cause
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.bodies.dotnet_xml import Xml
 from rowbus.messages.bodies.json_bodies import Json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Literal, TypedDict
 
-from rowbus.platform.outbox import Platform
+from rowbus.platform.servicecontrol import Platform
 from rowbus.settings import Allowed, FailureHandling, TransactionMode
 
 

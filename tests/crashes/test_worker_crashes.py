@@ -20,7 +20,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from rowbus.log.trace import read_cause
+from rowbus.log.causes import read_cause
 from rowbus.settings import TransactionMode
 from tests.fixtures.database import CrashableServer
 from tests.fixtures.history import History, Snapshot, recorded

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rowbus.errors import ConfigurationError
-from rowbus.platform.outbox import HeartbeatPlan, MetricsPlan, platform_connection
+from rowbus.platform.servicecontrol import HeartbeatPlan, MetricsPlan, platform_connection
 from tests.fixtures.every import every
 from tests.fixtures.places import GOLDEN
 

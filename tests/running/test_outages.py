@@ -34,7 +34,7 @@ from rowbus.messages.headers import Identity
 from rowbus.messages.message import MessageRow
 from rowbus.platform.checks import CheckService
 from rowbus.platform.heartbeats import Heartbeats
-from rowbus.platform.outbox import Metrics
+from rowbus.platform.servicecontrol import Metrics
 from rowbus.running import backoff, service
 from rowbus.running.critical import Alarm, ReportedBreaker, log_critical
 from rowbus.settings import ConsumerSettings

@@ -11,7 +11,7 @@ import typer
 
 from rowbus.cli.options import Database, Json, Verbose, addresses_in, open_log_database
 from rowbus.cli.output import complain, show_json, show_table
-from rowbus.log.trace import message_changes, row_changes
+from rowbus.log.causes import message_changes, row_changes
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_headers, short_type
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_queues, look
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rowbus.database.sessions import Session
-    from rowbus.log.trace import CausedChange
+    from rowbus.log.causes import CausedChange
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.catalog.table import Catalog
 

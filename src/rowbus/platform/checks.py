@@ -22,8 +22,8 @@ from rowbus.running.threads import run_in_thread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rowbus.platform.outbox import Outbox
     from rowbus.platform.reports import Reporter
+    from rowbus.platform.servicecontrol import Outbox
 
 LIFETIMES: Final = 4  # periods that a result is worth receiving, as in .NET
 LONGEST_WAIT: Final = 60.0  # seconds between two tries to report

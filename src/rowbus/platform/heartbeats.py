@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import RowbusError
-from rowbus.platform.outbox import logger
+from rowbus.platform.servicecontrol import logger
 from rowbus.running.service import Periodic
 from rowbus.running.threads import run_in_thread
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rowbus.database.sessions import Database
-    from rowbus.platform.outbox import HeartbeatPlan, Outbox
     from rowbus.platform.reports import Reporter
+    from rowbus.platform.servicecontrol import HeartbeatPlan, Outbox
     from rowbus.running.host import Process
 
 PATIENCE: Final = 1.0  # seconds that a stop waits for a beat that the thread is sending

@@ -11,8 +11,8 @@ from rowbus.messages.address import address_of
 from rowbus.platform.checks import CheckService
 from rowbus.platform.heartbeats import Heartbeats
 from rowbus.platform.meter import Meter
-from rowbus.platform.outbox import Metrics, Outbox, logger, platform_connection
 from rowbus.platform.reports import Reporter
+from rowbus.platform.servicecontrol import Metrics, Outbox, logger, platform_connection
 from rowbus.running.host import this_process
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.messages.headers import Identity
     from rowbus.platform.checks import Check
-    from rowbus.platform.outbox import Platform, PlatformConnection
+    from rowbus.platform.servicecontrol import Platform, PlatformConnection
     from rowbus.running.service import Service
     from rowbus.transport.receiving.dispatcher import Dispatcher
 

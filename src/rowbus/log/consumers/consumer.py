@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 from rowbus.database.locks import name_holders
 from rowbus.errors import BatchError, StorageError, TransactionConflictError
 from rowbus.errors.strangers import text_of
+from rowbus.log.causes import NO_CAUSE, read_cause
 from rowbus.log.consumers.chunk_worker import BatchWork, ChunkWorker, read_batch
 from rowbus.log.consumers.event_attempts import Waiting
 from rowbus.log.consumers.keys import resume_after
 from rowbus.log.consumers.life import Heartbeat, Life, TickerWatch
 from rowbus.log.consumers.policy import Retries, RetryAfter
 from rowbus.log.range import LogRange
-from rowbus.log.trace import NO_CAUSE, read_cause
 from rowbus.messages.address import DEFAULT_SCHEMA, QueueAddress
 from rowbus.running.backoff import jittered
 from rowbus.running.critical import ReportedBreaker

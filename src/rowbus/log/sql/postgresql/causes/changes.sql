@@ -1,6 +1,6 @@
 -- List the changes of captured tables that logs still hold, the oldest first: those of one table whose data hold a text,
 -- and all that empty it, or those whose cause holds a text. Reads all events: they have no index but of transactions.
--- Locks nothing; returns a row a change, in the order of `_Found` in log/trace.py.
+-- Locks nothing; returns a row a change, in the order of `_Found` in log/causes.py.
 select
     (
         select queue.queue_name
