@@ -46,6 +46,7 @@ SQL = re.compile(
     r"|\b(create|drop|alter)\s+(table|index|schema|function|trigger|sequence|database|role)\s+[\w\"]",
     re.IGNORECASE | re.DOTALL,
 )
+QUESTION = re.compile(r"(What|Who|Whose|Whom|Which|How)\b")
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,7 @@ def faults_in_package(module: Module) -> Iterator[str]:
     yield from too_long(module, MODULE_LINES)
     yield from functions_too_long(module)
     yield from sql_outside_sql_files(module)
+    yield from questions(module)
     if module.path.stem in FORBIDDEN_NAMES:
         yield f"{module.where}:1: {module.path.stem!r} says nothing; name the module after what is in it"
 
@@ -214,6 +216,13 @@ def sql_outside_sql_files(module: Module) -> Iterator[str]:
         if found and line not in skipped:
             skipped.add(line)
             yield f"{module.where}:{line}: SQL in a string ({found[0][:40]!r}); give it a .sql file"
+
+
+def questions(module: Module) -> Iterator[str]:
+    """Find docstrings that begin as questions do: they name no thing and no act."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Expr) and (found := QUESTION.match(text_of(node.value))):
+            yield f"{module.where}:{node.lineno}: a docstring begins with {found[0]}; begin with a noun or a verb"
 
 
 def text_of(node: ast.AST) -> str:

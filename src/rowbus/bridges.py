@@ -68,7 +68,7 @@ class QueueDrain(Service):
         self._batch_size = batch_size
         self._passed_over: list[int] = []
         self.moved = 0
-        """How many messages have been moved so far."""
+        """The number of messages moved so far."""
 
     async def drain(self) -> int:
         """Move all messages of the queue but those that are locked; return how many.

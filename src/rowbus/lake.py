@@ -1,4 +1,4 @@
-"""How far the tables of a lake are complete: whether they show a transaction, or all that was committed before a time.
+"""The completeness of a lake's tables: whether they show a transaction, or all that was committed before a time.
 
 ```python
 with psycopg.connect(dsn) as connection, connection.transaction():

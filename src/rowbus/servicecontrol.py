@@ -46,7 +46,7 @@ def _contract(kind: T) -> T:
 
 
 class MessageStatus(OpenEnum):
-    """What is known of a failed message; numbers that are newer are kept."""
+    """The knowledge of a failed message; numbers that are newer are kept."""
 
     ArchivedFailure = 0
     Failed = 1

@@ -27,7 +27,7 @@ LONGEST_LOOK_DELAY = timedelta(seconds=30)  # store.sql notifies of what is due 
 
 
 class TransactionMode(Enum):
-    """What one transaction covers when a message is processed."""
+    """The scope of one transaction when a message is processed."""
 
     NONE = "none"
     """The message is consumed before its handler runs; a crash loses it, nothing repeats it."""
@@ -53,7 +53,7 @@ class FailureHandling(Enum):
 
 
 class AllowedDestinations(Enum):
-    """Which queues get what a message names them for, in a header that its sender wrote."""
+    """Queues that may get what a message names them for, in a header that its sender wrote."""
 
     ANY_QUEUE = "any queue"
     """Every queue that the endpoint's role may send to."""
@@ -63,7 +63,7 @@ class AllowedDestinations(Enum):
 
 
 Allowed = AllowedDestinations | tuple[str, ...]
-"""What may be allowed: one of these, or the queues themselves, as names or addresses. `*` as the table of an address
+"""Allowed destinations: one of these, or the queues themselves, as names or addresses. `*` as the table of an address
 allows every queue of its schema: `"archive"."*"`, on SQL Server `*@[archive]`."""
 
 
@@ -111,21 +111,21 @@ class EndpointSettings:
     Defaults to None."""
 
     audit_time_to_be_received: timedelta | None = None
-    """How long audit copies are worth receiving; None for ever. Defaults to None."""
+    """The time for which audit copies are worth receiving; None for ever. Defaults to None."""
 
     throttle_after_failures: int | None = None
     """After so many failed attempts in a row messages are processed one at a time, with a pause of `throttle_delay`
     before what follows each further failure, until one succeeds; None for never. Defaults to None."""
 
     throttle_delay: timedelta = timedelta(seconds=1)
-    """How long a throttled endpoint pauses after a failure. Defaults to 1 s."""
+    """The time that a throttled endpoint pauses after a failure. Defaults to 1 s."""
 
     subscription_table: str = "SubscriptionRouting"
     """The table of who subscribes to what, the same for all endpoints that exchange events; a name or an address.
     Defaults to `SubscriptionRouting`."""
 
     subscription_cache: timedelta = timedelta(seconds=5)
-    """How long it is remembered who subscribes to an event that is published; 0 looks it up each time.
+    """The time for which it is remembered who subscribes to an event that is published; 0 looks it up each time.
     Defaults to 5 s."""
 
     auto_subscribe: bool = True
@@ -149,7 +149,7 @@ class EndpointSettings:
     """The name that ServicePulse shows for this instance; None for the machine's. Defaults to None."""
 
     transaction_mode: TransactionMode = TransactionMode.SENDS_ATOMIC_WITH_RECEIVE
-    """What one transaction covers. Defaults to `SENDS_ATOMIC_WITH_RECEIVE`."""
+    """The scope of one transaction. Defaults to `SENDS_ATOMIC_WITH_RECEIVE`."""
 
     keep_tasks: bool = False
     """Whether a task that a handler starts may go on when the handler has ended; it cannot use the message's connection
@@ -157,24 +157,24 @@ class EndpointSettings:
     its own. Defaults to False."""
 
     time_limit: timedelta | None = None
-    """How long a handler may take that has no limit of its own; then it is ended and fails. None: no limit."""
+    """The time that a handler may take that has no limit of its own; then it is ended and fails. None: no limit."""
 
     long_concurrency: int = 100
-    """How many handlers that take long (`handler(long=True)`) a process runs at a time. Defaults to 100."""
+    """The number of handlers that take long (`handler(long=True)`) that a process runs at a time. Defaults to 100."""
 
     long_lease: timedelta = timedelta(seconds=12)
     """After how long who died, hangs or is cut off has lost the messages of such handlers. Defaults to 12 s."""
 
     deduplicate_for: timedelta | None = None
-    """How long the ids of processed messages are remembered, so that a message that comes again is consumed without its
+    """The time for which ids of processed messages are remembered, so that one that comes again is consumed without its
     handlers; None remembers none. In RECEIVE_ONLY what handlers send then commits with the message, as with
     NServiceBus's outbox; mode NONE cannot do it. Defaults to None."""
 
     concurrency: int = 0
-    """How many messages or batches are processed at a time. Defaults to 0: the number of processors, at least 2."""
+    """The number of messages or batches processed at a time. Defaults to 0: the number of processors, at least 2."""
 
     batch_size: int | Literal["auto"] = 1
-    """How many messages one transaction may receive, process and commit; "auto": one at rest and after a failure, up to
+    """The number of messages that one transaction may take; "auto": one at rest and after a failure, up to
     100 while messages wait and their handlers take some 10 ms together. Defaults to 1."""
 
     allowed_destinations: Allowed = AllowedDestinations.SAME_SCHEMA
@@ -185,7 +185,7 @@ class EndpointSettings:
     Defaults to the same schema."""
 
     max_message_size: int = LARGEST_MESSAGE
-    """How many bytes headers and body of a message may have together, as the database stores them, to be received, and
+    """The bytes that headers and body of a message may have together, as the database stores them, to be received, and
     its body with the values that a ClaimCheck keeps elsewhere. A larger one moves to the error queue without being
     fetched; raise this and `rowbus errors retry` it to have it handled. `concurrency` times `batch_size` messages of
     this size must fit into memory. Defaults to 64 MiB."""
@@ -194,7 +194,7 @@ class EndpointSettings:
     """When the policy for a failed message is asked. Defaults to `SAVEPOINT`."""
 
     peek_delay: timedelta = timedelta(seconds=1)
-    """How long an idle endpoint waits before it looks again, give or take a fifth; less when it is notified, and after
+    """The wait of an idle endpoint before it looks again, give or take a fifth; less when it is notified, and after
     a message that it has completed: then 20, 40, 80 … ms, up to this.
     At least 100 ms; above 10 s a warning is logged. Defaults to 1 s."""
 
@@ -233,19 +233,19 @@ class EndpointSettings:
     they are consumed one by one when receivers come to them. Defaults to False."""
 
     purge_expired_every: timedelta | None = None
-    """How often to delete such messages while the endpoint runs. Defaults to None: never."""
+    """The period in which such messages are deleted while the endpoint runs. Defaults to None: never."""
 
     purge_expired_batch_size: int = 10_000
-    """How many such messages to delete in one transaction. Defaults to 10,000."""
+    """The number of such messages to delete in one transaction. Defaults to 10,000."""
 
     service_platform: Mapping[str, Any] | str | None = field(default=None, hash=False)
-    """What ServiceControl's `GET /api/connection` gives, its monitoring's `GET /connection`, or both in one object: the
+    """The answer of ServiceControl's `GET /api/connection`, its monitoring's `GET /connection`, or both in one: the
     endpoint then sends the heartbeats, results of checks, metrics and changes of sagas that it asks for. Its
     `ErrorQueue` and `MessageAudit` are not looked at: see `error_queue` and `audit_queue`. Defaults to None: nothing is
     sent."""
 
     time_to_trigger_circuit_breaker: timedelta = timedelta(seconds=30)
-    """How long receiving or processing must fail without a success before the critical-error callback is called.
+    """The time that receiving or processing must fail without a success before the critical-error callback is called.
     Defaults to 30 s."""
 
     def __post_init__(self) -> None:
@@ -333,15 +333,15 @@ class NativeDelayedDelivery:
     to any queue."""
 
     batch_size: int = 100
-    """How many due messages one transaction moves at the most. Defaults to 100."""
+    """The number of due messages one transaction moves at the most. Defaults to 100."""
 
     longest_look_delay: timedelta = timedelta(seconds=1)
-    """How long the mover sleeps at the most when it hears of nothing; for a while after it has moved something, less.
+    """The longest sleep of the mover when it hears of nothing; for a while after it has moved something, less.
     Matters only for messages that others store who do not notify (NServiceBus, plain SQL). From 10 ms to 30 s.
     Defaults to 1 s."""
 
     standby_delay: timedelta = timedelta(seconds=1)
-    """How long a mover that stands by waits before it tries again to lead, give or take a fifth. Defaults to 1 s."""
+    """The wait of a mover that stands by before it tries again to lead, give or take a fifth. Defaults to 1 s."""
 
     silence_timeout: timedelta = timedelta(seconds=10)
     """When the server ends the session of a leading mover that shows no sign of life (its machine is gone, its process
@@ -375,7 +375,7 @@ class ConsumerSettings:
     """Settings of one consumer of a log."""
 
     chunk_size: int = 1000
-    """How many events are read, and given to a batch handler, at a time. At most twice as many are in memory, however
+    """The number of events read, and given to a batch handler, at a time. At most twice as many are in memory, however
     large a batch is. Defaults to 1000."""
 
     whole_batches: bool = False
@@ -383,19 +383,19 @@ class ConsumerSettings:
     a batch that is interrupted goes on there. Defaults to False."""
 
     workers: int = 1
-    """How many events are handled at a time, each worker in a transaction of its own; more than 1 needs a key.
+    """The number of events handled at a time, each worker in a transaction of its own; more than 1 needs a key.
     Defaults to 1."""
 
     max_retries: int | None = None
-    """How often a failed event is delivered again before it becomes a dead letter; None for what the log says (its
+    """Times that a failed event is delivered again before it becomes a dead letter; None for what the log says (its
     option `max_retries`), else 5. Defaults to None."""
 
     retry_delay: timedelta = timedelta(seconds=5)
-    """How long a failed event waits before its first retry, give or take a fifth; doubled for each further one.
+    """The time that a failed event waits before its first retry, give or take a fifth; doubled for each further one.
     Defaults to 5 s."""
 
     longest_retry_delay: timedelta = timedelta(minutes=10)
-    """What a retry's delay never exceeds (but for its fifth). Defaults to 10 minutes."""
+    """The longest delay of a retry (but for its fifth). Defaults to 10 minutes."""
 
     from_oldest: bool = False
     """Whether a consumer that is new begins with the oldest events retained instead of those that commit from now on.
@@ -411,7 +411,7 @@ class ConsumerSettings:
     """Stay at least this far behind. Defaults to None."""
 
     poll_delay: timedelta = timedelta(seconds=1)
-    """How long an idle consumer waits before it looks again, give or take a fifth; less when it hears of a tick.
+    """The time that an idle consumer waits before it looks again, give or take a fifth; less when it hears of a tick.
     Also how often one that stands by tries to take over. At least 10 ms. Defaults to 1 s."""
 
     notifications: bool = True
@@ -458,29 +458,29 @@ class TickerSettings:
     """Settings of a ticker: what drives a database's logs."""
 
     tick_period: timedelta | None = timedelta(milliseconds=50)
-    """How soon after an event a log is ticked that has no `tick_period` of its own and whose `ticker_max_lag` was not
+    """The time from an event to a tick of a log that has no `tick_period` of its own and whose `ticker_max_lag` was not
     changed; its `ticker_max_count` may have it ticked sooner. None: as `ticker_max_lag` says (3 s by default), as pgqd
     does. From 10 ms. Defaults to 50 ms."""
 
     longest_look_delay: timedelta = timedelta(milliseconds=100)
-    """How long the ticker waits between looks when all logs have been quiet for long. From 10 ms. Defaults to
+    """The time that the ticker waits between looks when all logs have been quiet for long. From 10 ms. Defaults to
     100 ms."""
 
     standby_delay: timedelta = timedelta(seconds=1)
-    """How long a ticker that stands by waits before it tries again to lead, give or take a fifth. Defaults to 1 s."""
+    """The wait of a ticker that stands by before it tries again to lead, give or take a fifth. Defaults to 1 s."""
 
     silence_timeout: timedelta = timedelta(seconds=10)
     """When the server ends the session of a leading ticker that shows no sign of life (its machine is gone, its process
     is frozen), so that another can lead. From 1 s. Defaults to 10 s."""
 
     retry_delay: timedelta = timedelta(seconds=1)
-    """How often the ticker looks for events that are due to be delivered again. Defaults to 1 s."""
+    """The period in which the ticker looks for events that are due to be delivered again. Defaults to 1 s."""
 
     maintenance_period: timedelta = timedelta(seconds=30)
-    """How often the ticker does what PgQ's maintenance asks for, rotation above all. Defaults to 30 s."""
+    """The period in which the ticker does what PgQ's maintenance asks for, rotation above all. Defaults to 30 s."""
 
     time_to_trigger_circuit_breaker: timedelta = timedelta(seconds=30)
-    """How long ticking or maintenance must fail without a success before the critical-error callback is called.
+    """The time that ticking or maintenance must fail without a success before the critical-error callback is called.
     Defaults to 30 s."""
 
     def __post_init__(self) -> None:

@@ -105,7 +105,7 @@ LATENCIES = 3
 
 
 class Plan(NamedTuple):
-    """What to measure: in a schema of this name, for about so many seconds, with so many messages at a time."""
+    """The plan of a measurement: in this schema, for about so many seconds, with so many messages at a time."""
 
     dsn: str
     schema: str

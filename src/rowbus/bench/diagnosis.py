@@ -28,7 +28,7 @@ _ORDER: Final = (Level.FAIL, Level.WARN, Level.OK)
 
 
 class Facts(NamedTuple):
-    """What is known of a server and of what was measured on it.
+    """The knowledge of a server and of what was measured on it.
 
     `concurrency` was asked for, `used_concurrency` had connections; `others_wal` is what others wrote each second, None
     where the role may not know.

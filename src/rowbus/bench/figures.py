@@ -23,7 +23,7 @@ SINGLE_RECEIVE: Final = "receive, one a transaction"
 
 
 class Settings(NamedTuple):
-    """What decides what a commit is worth and what it costs; the columns of `bench/sql/postgresql/settings.sql`."""
+    """Settings by which a commit is safe and dear; the columns of `bench/sql/postgresql/settings.sql`."""
 
     fsync: bool
     full_page_writes: bool
@@ -36,7 +36,7 @@ class Settings(NamedTuple):
 
 
 class Latency(NamedTuple):
-    """How long something took that was done over and over, in seconds."""
+    """The times of something that was done over and over, in seconds."""
 
     name: str
     p50: float
@@ -45,7 +45,7 @@ class Latency(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """What one side of a measurement took: so many messages, in seconds, of the client's processor, and in WAL."""
+    """The cost of one side of a measurement: so many messages, in seconds, of the client's processor, and in WAL."""
 
     name: str
     by: str
@@ -71,7 +71,7 @@ class Figure(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """What was not measured, and why."""
+    """A measurement that was not made, and why."""
 
     name: str
     why: str

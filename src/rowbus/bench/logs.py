@@ -40,7 +40,7 @@ DATA: Final = '{"order_id": "42", "total": 9.5}'
 MANY: Final = 1_000
 MOST: Final = 300_000
 PARTS: Final = 4
-"""How many sides there are."""
+"""The number of sides."""
 
 
 @contextmanager

@@ -92,7 +92,7 @@ class Side(NamedTuple):
     by: str
     work: Callable[[int, Watch], None]
     least: int = 20
-    """How many messages say how fast it is."""
+    """The number of messages that says how fast it is."""
     most: int = 1_000_000
 
 

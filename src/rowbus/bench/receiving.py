@@ -34,7 +34,7 @@ LOOK: Final = 0.1  # seconds until the time is looked at
 
 
 class Load(NamedTuple):
-    """How messages are received: so many connections, so many messages a transaction, and with an insert or without."""
+    """A way to receive messages: so many connections, so many messages a transaction, with an insert or without."""
 
     name: str
     concurrency: int = 1

@@ -95,7 +95,7 @@ def bytes_of_one() -> int:
 LATER: Final = timedelta(hours=1)
 SUBSCRIBERS: Final = 10
 MANY: Final = 1_000
-"""How many messages say how fast many in one transaction are."""
+"""The number of messages that says how fast many in one transaction are."""
 
 
 def sending_sides(place: Place) -> Iterator[Side]:

@@ -27,7 +27,7 @@ WIDTH_OF_PIPES = 200  # columns of a table that goes to a file or another progra
 
 
 class LogFormat(Enum):
-    """How log lines are written."""
+    """The form of log lines."""
 
     TEXT = "text"
     JSON = "json"

@@ -1,4 +1,4 @@
-"""How a command serves: until a signal, telling systemd, and Prometheus and probes where they are to ask.
+"""Serving by a command: until a signal, telling systemd, and Prometheus and probes where they are to ask.
 
 Invariant: SIGTERM and SIGINT drain; what a worker tells goes to its supervisor alone.
 """

@@ -1,4 +1,4 @@
-"""What a change of a contract breaks, in either direction: old messages with new handlers, new ones with old.
+"""The breaks of a change of a contract, in either direction: old messages with new handlers, new ones with old.
 
 Invariant: pure; a contract breaks nothing of itself; what only adds breaks nothing.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Break(NamedTuple):
-    """What a change breaks: of which message or endpoint, and how."""
+    """A break: of which message or endpoint, and how."""
 
     subject: str
     text: str

@@ -24,7 +24,7 @@ _NOT_OF_KEYS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Action(Enum):
-    """What an endpoint does with a message."""
+    """The use that an endpoint makes of a message."""
 
     HANDLE = "handle"
     SEND = "send"
@@ -80,7 +80,7 @@ class LogReader(NamedTuple):
 
 
 class Contract(NamedTuple):
-    """What endpoints agree on: who they are, their messages, and what each does with which.
+    """The agreement of endpoints: who they are, their messages, and what each does with which.
 
     `schemas` are those of the messages and of the classes within, by the names that references have.
     """

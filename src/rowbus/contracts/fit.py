@@ -29,7 +29,7 @@ _BODY: Final = "the body"
 
 
 class Misfit(NamedTuple):
-    """What in a body does not fit: where, as `lines[0].price`, and why."""
+    """A part of a body that does not fit: where, as `lines[0].price`, and why."""
 
     path: str
     reason: str

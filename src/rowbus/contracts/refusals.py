@@ -1,4 +1,4 @@
-"""What readers of one schema refuse of what is written by another.
+"""The refusals by readers of one schema of what is written by another.
 
 Invariant: pure; a schema refuses nothing of itself. Where a schema says nothing, nothing is refused.
 """

@@ -44,7 +44,7 @@ _DRIVERS: Final = {
 
 
 TABLES_KEPT: Final = 1024
-"""How many tables' bound SQL is kept, about 10 kB each; the least recently used goes first."""
+"""The number of tables whose bound SQL is kept, about 10 kB each; the least recently used goes first."""
 
 
 class UserConnection(NamedTuple):
@@ -62,7 +62,7 @@ class AsyncBorrowed(NamedTuple):
 
 
 class Backend(Protocol):
-    """What the module `database.<backend>.backend` of a backend other than PostgreSQL offers. No I/O in any of it."""
+    """The offer of the module `database.<backend>.backend` of a backend other than PostgreSQL. No I/O in any of it."""
 
     def addresses_of(self, dsn: str, schema: str | None) -> Addresses:
         """Return how names become addresses in the database of a connection string."""
@@ -200,7 +200,7 @@ def _backend(name: str | None) -> Backend | None:
 
 
 class Scripts(NamedTuple):
-    """How one database writes statements.
+    """The writing of statements for one database.
 
     `script` writes one statement, `definition` those that create something, `transaction` those that belong into one
     transaction.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 HandlerConnection: TypeAlias = "handler_connection.HandlerConnection"
-"""What `async def` handlers work on, as PostgreSQL's users see it; other databases' have fewer verbs."""
+"""The connection that `async def` handlers work on, as PostgreSQL's users see it; other databases' have fewer verbs."""
 
 SyncHandlerConnection: TypeAlias = "handler_connection.SyncHandlerConnection"
 """The same for `def` handlers."""
@@ -142,12 +142,12 @@ class ReceiveSession(AsyncSession, Protocol):
 
     @property
     def handler_connection(self) -> Any:  # noqa: ANN401 - each driver's own
-        """What an `async def` handler works on; it refuses commit, rollback and close."""
+        """The connection that an `async def` handler works on; it refuses commit, rollback and close."""
         raise NotImplementedError
 
     @property
     def sync_handler_connection(self) -> Any:  # noqa: ANN401 - each driver's own
-        """What a `def` handler works on, in its thread, while nothing else uses the session."""
+        """The connection that a `def` handler works on, in its thread, while nothing else uses the session."""
         raise NotImplementedError
 
     async def run(
@@ -281,7 +281,7 @@ class Database(Protocol):
 
     @property
     def identity(self) -> str:
-        """What two of the same database, of one role and with the same settings, have in common; with secrets."""
+        """A text that is equal for one database, one role and the same settings; with secrets."""
         raise NotImplementedError
 
     @property

@@ -107,7 +107,7 @@ class Statement(NamedTuple, Generic[T_co]):
 
 
 class Adaptation(NamedTuple):
-    """What a query needs of its table, how to ask for the table's columns, and the query for tables that lack them."""
+    """Columns that a query needs, how to ask for those of its table, and the query for tables that lack them."""
 
     table: str
     """The table's qualified name, under which its columns are remembered."""
@@ -380,7 +380,7 @@ class BlockingSession(UserSession):
 
 
 class Runs(Protocol):
-    """What runs statements, such as a session."""
+    """A runner of statements, such as a session."""
 
     async def run(self, statement: Statement[T]) -> T:
         """Run one statement and decode its answer."""

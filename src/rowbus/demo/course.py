@@ -104,7 +104,7 @@ POLL_SECONDS = 0.02
 
 
 class DemoOptions(NamedTuple):
-    """What the demo was asked for."""
+    """The options of the demo."""
 
     orders: Path
     database: str | None

@@ -20,11 +20,11 @@ SCHEMA = "rowbus_demo"
 ENDPOINTS = ("Sales", "Billing", "Shipping")
 
 ESTIMATE_IS_WANTED_FOR = timedelta(seconds=1)
-"""How long a customer waits for an estimate: its time to be received. Later it is not read, so it is not made."""
+"""The time that a customer waits for an estimate: its time to be received. Later it is not read, so it is not made."""
 
 
 PAYMENT_IS_DUE_AFTER = timedelta(seconds=2)
-"""How long after an order is placed its customer is reminded, unless it is paid: a timeout. Real shops wait longer."""
+"""The time from an order to its customer's reminder, unless it is paid: a timeout. Real shops wait longer."""
 
 BANK_IS_ASKED_AGAIN_AFTER = timedelta(seconds=1)
 """When the bank is down and retries at once have not helped, how long a charge waits for a retry: a delay."""
@@ -41,7 +41,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Payment:
-    """How the customer pays; `token` stands for the card at the payment gateway."""
+    """The customer's way to pay; `token` stands for the card at the payment gateway."""
 
     method: str
     token: str
@@ -62,7 +62,7 @@ class PlaceOrder:
 
     @property
     def amount(self) -> Decimal:
-        """What it costs."""
+        """The price."""
         return sum((item.quantity * item.unit_price for item in self.items), Decimal(0))
 
 

@@ -93,7 +93,7 @@ endpoint = rowbus.Endpoint(
 
 @dataclass
 class OrderState:
-    """What the process of an order remembers from message to message."""
+    """The memory of the process of an order from message to message."""
 
     order_id: str
     customer: str = ""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
 _NOT_LIBPQ: Final = frozenset({"context", "cursor_factory", "prepare_threshold", "row_factory", "autocommit"})
-"""What Django tells psycopg beside libpq's own parameters."""
+"""Django's parameters for psycopg beside libpq's own."""
 
 
 def dsn_of(alias: str = "default") -> str:

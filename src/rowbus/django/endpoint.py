@@ -222,7 +222,7 @@ class Endpoint(rowbus.Endpoint):
 
 
 class _WithOrm:
-    """What a handler runs in: Django's connection of an alias is that of the receive transaction."""
+    """The surroundings of a handler: Django's connection of an alias is that of the receive transaction."""
 
     def __init__(self, using: str) -> None:
         self._using = using

@@ -36,12 +36,12 @@ class Place(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What a form calls it."""
+        """The name in a form."""
         return f"{self.using} {self.address}"
 
 
 class Failures(NamedTuple):
-    """What was found in an error queue: the oldest messages, whether there are more, and why it could not be read."""
+    """The finding in an error queue: the oldest messages, whether there are more, and why it could not be read."""
 
     place: Place
     messages: list[FailedMessage]

@@ -1,4 +1,4 @@
-"""What the admin's permissions are about: there is no table, and no row is ever saved.
+"""The subjects of the admin's permissions: there is no table, and no row is ever saved.
 
 Invariant: Django creates, changes and drops nothing for this model.
 """

@@ -160,7 +160,7 @@ class MessageContext(HandlerVerbs):
 
 
 class AsyncMessageContext(MessageContext, AsyncSendVerbs):
-    """What `async def` code may do about the message in hand."""
+    """The verbs of `async def` code for the message in hand."""
 
     def __init__(self, delivery: Delivery, sender: Sender) -> None:
         """Stand between a handler and its delivery."""
@@ -247,7 +247,7 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
 
 
 class Context(AsyncMessageContext):
-    """What an `async def` handler is given."""
+    """The context of an `async def` handler."""
 
     @property
     def headers(self) -> dict[str, str | None]:
@@ -256,7 +256,7 @@ class Context(AsyncMessageContext):
 
 
 class SyncContext(MessageContext, SendVerbs):
-    """What a `def` handler, which runs in a thread, is given."""
+    """The context of a `def` handler, which runs in a thread."""
 
     def __init__(self, delivery: Delivery, sender: Sender, loop: asyncio.AbstractEventLoop) -> None:
         """Stand between a handler in a thread and its delivery on the loop."""

@@ -1,4 +1,4 @@
-"""What an endpoint decides about messages before their handlers: which are control messages, and when to throttle.
+"""The decisions of an endpoint about messages before their handlers: which are control messages, and when to throttle.
 
 Source: docs/wire-format.md#circuit-breaker.
 

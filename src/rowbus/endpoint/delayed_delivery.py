@@ -76,7 +76,7 @@ class StoreDelayService:
 
 
 class DelayService(Protocol):
-    """What a running endpoint needs to delay messages; `delays` is for its dispatchers."""
+    """The parts that a running endpoint needs to delay messages; `delays` is for its dispatchers."""
 
     delays: Delays
 

@@ -1,4 +1,4 @@
-"""What handlers name in their signatures beyond the message and the context: settings, sessions, HTTP clients.
+"""Dependencies that handlers name in their signatures beside message and context: settings, sessions, HTTP clients.
 
 A dependency is given by its type: as a value, made once for the life of the endpoint, or made for each call of a
 handler. A handler that needs any is registered as a function of message and context that makes them, calls it and ends
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 Scope = Literal["endpoint", "message"]
-"""How long what a factory makes is used: while the endpoint is started, or for one call of a handler."""
+"""The time that a factory's thing is used: while the endpoint is started, or for one call of a handler."""
 
 
 class Nothing(Enum):
@@ -42,7 +42,7 @@ _VARIADIC: Final = frozenset({inspect.Parameter.VAR_POSITIONAL, inspect.Paramete
 
 
 class Provider(NamedTuple):
-    """What makes one dependency; `takes_context` says whether its factory is called with the handler's context."""
+    """The maker of one dependency; `takes_context` says whether its factory is called with the handler's context."""
 
     kind: Any
     factory: Callable[..., Any]
@@ -62,7 +62,7 @@ class Provider(NamedTuple):
 
 
 class Around(Protocol):
-    """What every handler of an endpoint runs inside of, such as an ORM that finds its connection by itself."""
+    """A block that every handler of an endpoint runs inside of, such as an ORM that finds its connection by itself."""
 
     def check(self, function: Callable[..., Any]) -> None:
         """Raise ConfigurationError for a handler that cannot run in it."""
@@ -82,16 +82,16 @@ class Need(NamedTuple):
 
 
 class Dependencies:
-    """What one endpoint provides."""
+    """The dependencies of one endpoint."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
         self._providers: dict[Any, Provider] = {}
         self._values: dict[Any, Any] = {}
         self.around: Around | None = None
-        """What every handler runs inside of, with what is made for it."""
+        """The block that every handler runs inside of, with what is made for it."""
         self.living: Mapping[Any, Any] = {}
-        """What was made for the life of the endpoint, while it is started."""
+        """The things made for the life of the endpoint, while it is started."""
 
     def __contains__(self, kind: object) -> bool:
         """Say whether this type is provided."""

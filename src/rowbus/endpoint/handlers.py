@@ -94,7 +94,7 @@ class Component(Protocol):
 
 
 class Addition(Protocol):
-    """What can be added to endpoints: a class of a saga."""
+    """An addition to endpoints: a class of a saga."""
 
     def component(self) -> Component:
         """Return a component for one endpoint."""

@@ -1,4 +1,4 @@
-"""What an endpoint needs in the database is created, or required.
+"""The objects that an endpoint needs in the database are created, or required.
 
 Invariant: what exists stays as it is, also if another process created it.
 """

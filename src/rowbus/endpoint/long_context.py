@@ -81,7 +81,7 @@ class LongDelivery(Delivery):
 
 
 class LongContext(Context):
-    """What an `async def` handler that takes long is given.
+    """The context of an `async def` handler that takes long.
 
     What it sends leaves with the transaction that ends its work. `connection` raises HandlerError.
     """
@@ -112,7 +112,7 @@ class LongContext(Context):
 
 
 class SyncLongContext(SyncContext):
-    """What a `def` handler that takes long is given; see `LongContext`."""
+    """The context of a `def` handler that takes long; see `LongContext`."""
 
     _delivery: LongDelivery
     _sender: Sender

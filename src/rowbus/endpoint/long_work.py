@@ -75,7 +75,7 @@ class InHand:
         self.cancelling: Cancelling | None = None
         self.task: asyncio.Task[None] | None = None
         self.outages = Entry()
-        """What it met that counts against no message."""
+        """Outages that it met and that count against no message."""
 
 
 class LongWork(Service):

@@ -67,7 +67,7 @@ class Parts(NamedTuple):
 
     @property
     def identity(self) -> Identity:
-        """Who the endpoint is in this process."""
+        """The identity of the endpoint in this process."""
         settings = self.settings
         host_id = None if settings.host_id is None else host_digits(settings.host_id)
         host = this_host(

@@ -47,7 +47,7 @@ HANDLER_RETRIES = "rowbus.handler_retries"
 
 
 class Pipeline:
-    """What an endpoint does with a message it received."""
+    """The way of a received message through an endpoint."""
 
     def __init__(self, handlers: Handlers, sender: Sender) -> None:
         """Call these handlers, `def` ones in threads; to be made where the event loop runs."""

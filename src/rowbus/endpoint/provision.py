@@ -1,4 +1,4 @@
-"""What an endpoint gives handlers beyond message and context: `provide`.
+"""The gifts of an endpoint to handlers beyond message and context: `provide`.
 
 Invariant: what is provided is settled before the endpoint starts.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Provided: TypeAlias = T | Awaitable[T] | AbstractContextManager[T] | AbstractAsyncContextManager[T]
-"""What a factory may return."""
+"""The results that a factory may return."""
 
 
 class Provision:

@@ -29,7 +29,7 @@ LONGEST_NAME = 200  # characters
 
 
 class RecurringMessage(NamedTuple):
-    """What is sent at each tick of a schedule, and where to (None: to the endpoint's own queue)."""
+    """The message that is sent at each tick of a schedule, and where to (None: to the endpoint's own queue)."""
 
     name: str
     schedule: Schedule

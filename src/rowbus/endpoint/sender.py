@@ -44,7 +44,7 @@ class Routes:
         self._by_name: dict[str, Destination] = {}
         self._by_module: dict[str, Destination] = {}
         self.messages: list[type | str] = []
-        """What has a route of its own, as it was given."""
+        """The key of a route, as it was given."""
 
     def add(self, message: type | str, to: Destination) -> None:
         """Send a message there, given by class or wire name; raises ConfigurationError for an event."""

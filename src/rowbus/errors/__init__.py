@@ -84,7 +84,7 @@ def _rebuild(kind: type[RowbusError], message: str, facts: dict[str, object]) ->
 
 
 class ConfigurationError(RowbusError):
-    """What was asked for cannot work, and we know before any I/O."""
+    """A request that cannot work, known before any I/O."""
 
 
 class InvalidAddressError(ConfigurationError, ValueError):
@@ -157,7 +157,7 @@ class ClaimNotFoundError(RowbusError):
 
 
 class SagaCorrelationError(RowbusError):
-    """What a message is correlated by cannot find a saga, or a saga's own was changed; see `value`."""
+    """A correlation that cannot find a saga, or a saga's own that was changed; see `value`."""
 
     value: object
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Row
 
 CHUNK = 1000
-"""How many events one statement appends for a role that may not COPY."""
+"""The number of events one statement appends for a role that may not COPY."""
 
 _FIELDS = frozenset(AppendedEvent._fields) - {"log"}
 _MOST = len(_FIELDS)

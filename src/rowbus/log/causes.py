@@ -33,7 +33,7 @@ _WORDS: Final = {INSERT: "insert", UPDATE: "update", DELETE: "delete", TRUNCATE:
 
 
 class Cause(NamedTuple):
-    """What caused a change; what is not known is None."""
+    """The cause of a change; what is not known is None."""
 
     message_id: str | None = None
     """The message's id; `log/event`, or `log/first-last`, where a consumer of events made the change."""

@@ -34,7 +34,7 @@ OLD_GRANTS_ADVICE: Final = (
 
 
 class LogState(NamedTuple):
-    """How a log stands `at` a time, as `diagnosis/log_states.sql` returns it. `new_events` are not ticked yet."""
+    """The state of a log `at` a time, as `diagnosis/log_states.sql` returns it. `new_events` are not ticked yet."""
 
     log: str
     last_tick: int | None
@@ -65,12 +65,12 @@ class LogState(NamedTuple):
 
     @property
     def rotation_obstacle(self) -> str:
-        """What keeps the log's tables from being rotated; empty if nothing does."""
+        """The reason that keeps the log's tables from being rotated; empty if there is none."""
         return ": ".join(part for part in (self.rotation_reason, self.rotation_detail) if part)
 
 
 class ConsumerState(NamedTuple):
-    """How a consumer stands, as `diagnosis/consumer_states.sql` returns it. `pending` are events, ticked or not."""
+    """The state of a consumer, as `diagnosis/consumer_states.sql` returns it. `pending` are events, ticked or not."""
 
     log: str
     consumer: str

@@ -62,7 +62,7 @@ class Event(NamedTuple):
     """The transaction that wrote it; of an event that was retried, the one that put it back."""
 
     retry: int | None
-    """How many times this consumer has retried it; None at the first delivery."""
+    """The number of times this consumer has retried it; None at the first delivery."""
 
     type: str | None
     data: str | None

@@ -1,4 +1,4 @@
-"""What the doctor examines of a database: its server, its queues, its delayed messages and its logs.
+"""The doctor's examination of a database: its server, its queues, its delayed messages and its logs.
 
 Invariant: gathers facts, and waits for no lock for long; `diagnosis.py` of each subject decides what they mean.
 """

@@ -87,7 +87,7 @@ class QueueAddress:
     """
 
     backend: ClassVar[str] = "postgresql"
-    """Which database the address is in: a subject's module of that name makes its tables."""
+    """The database that the address is in: a subject's module of that name makes its tables."""
 
     schema: str
     table: str

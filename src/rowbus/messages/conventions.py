@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 Classes = str | type | Callable[[type], bool]
-"""Which classes: one, a module, a class or a pattern of such names (`shop.*.commands.*`), or a function that says."""
+"""Some classes: one, a module, a class or a pattern of such names (`shop.*.commands.*`), or a function that says."""
 
 
 class Kind(Enum):
-    """What a message is, which says how it may travel."""
+    """The kind of a message, which says how it may travel."""
 
     COMMAND = "command"
     EVENT = "event"
@@ -29,7 +29,7 @@ class Kind(Enum):
 
 
 class Conventional(NamedTuple):
-    """What conventions say of a class."""
+    """The word of conventions on a class."""
 
     kind: Kind
     name: str
@@ -38,7 +38,7 @@ class Conventional(NamedTuple):
 
 
 class Conventions(NamedTuple):
-    """Which classes are what, and which .NET namespaces stand for their modules."""
+    """The kinds of classes, and which .NET namespaces stand for their modules."""
 
     kinds: Mapping[Kind, tuple[Classes, ...]]
     namespaces: Mapping[str, str]

@@ -94,7 +94,7 @@ class Cancellation(NamedTuple):
 
 
 Leaving = Send | DelayedSend | AppendedEvent | Cancellation
-"""What leaves when a message is completed."""
+"""The messages that leave when a message is completed."""
 
 
 def deduplicate(sends: Sequence[S]) -> Sequence[S]:
@@ -146,7 +146,7 @@ def by_log(events: Iterable[AppendedEvent]) -> dict[str, list[AppendedEvent]]:
 
 
 class EventContent(NamedTuple):
-    """What an event of a log carries: a declared type's wire name (else None), and its data as text."""
+    """The contents of an event of a log: a declared type's wire name (else None), and its data as text."""
 
     type: str | None
     data: str | None

@@ -1,4 +1,4 @@
-"""What a message is called: in the header EnclosedMessageTypes, in log lines and in measurements.
+"""The names of a message: in the header EnclosedMessageTypes, in log lines and in measurements.
 
 Invariants: reads headers that may be anything, and never fails; no trailing `;`, and the names in the order they were
 given, the most concrete first.

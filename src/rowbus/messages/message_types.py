@@ -39,7 +39,7 @@ _parents: dict[str, tuple[str, ...]] = {}  # of the types declared in this proce
 
 
 class Contract(NamedTuple):
-    """How a type is known on the wire: `name`, then the `parents` it can be handled as; `kind` is what it is."""
+    """The wire contract of a type: `name`, then the `parents` it can be handled as; `kind` is what it is."""
 
     name: str
     parents: tuple[str, ...]
@@ -414,7 +414,7 @@ def _types_of(kind: Any) -> tuple[str, ...]:  # noqa: ANN401 - a class
 
 
 class Deserializer:
-    """How bodies become objects of one type, by their content types."""
+    """The readers of bodies for one type, by their content types."""
 
     def __init__(self, kind: Any, name: str, serializers: Serializers = DEFAULTS) -> None:  # noqa: ANN401
         """Read as `kind`, which is known as `name`. Raises ConfigurationError for a type without a reader."""

@@ -62,7 +62,7 @@ class Origin(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a message carries: its body, the body's type, and its wire names, most concrete first.
+    """The contents of a message: its body, the body's type, and its wire names, most concrete first.
 
     A control message has neither a type of its body (None) nor names.
     """
@@ -84,17 +84,17 @@ class Options(NamedTuple):
     reply_to_this_instance: bool = False
     """Whether the queue of replies is that of the sender's instance, without `reply_to`."""
     delay: timedelta | None = None
-    """How long the message waits before it is delivered, from the database's now."""
+    """The time that the message waits before it is delivered, from the database's now."""
     deliver_at: datetime | None = None
     """When the message is delivered, an aware instant."""
     correlation_id: str | None = None
-    """Which message this one answers, without the ids of a saga; None: what the message in hand says."""
+    """The id of the message that this one answers, without the ids of a saga; None: what the message in hand says."""
     type: str | tuple[str, ...] | None = None
     """The wire names of dicts and bytes, most concrete first."""
     immediate: bool = False
     """Whether the message leaves now, in a transaction of its own."""
     key: str | None = None
-    """What its lane is chosen by, and in which order it is handled, where it goes to."""
+    """The key that its lane is chosen by, and in which order it is handled, where it goes to."""
     priority: str | None = None
     """The lane that it names, where it goes to."""
     unique: str | None = None

@@ -1,4 +1,4 @@
-"""What a message did to a process that has a state: noted where the state is written, told to ServiceControl.
+"""The effect of a message on a process that has a state: noted where the state is written, told to ServiceControl.
 
 Invariant: values only.
 """
@@ -36,7 +36,7 @@ class StateChange(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What ServiceControl calls the change."""
+        """ServiceControl's name for the change."""
         if self.is_completed:
             return "Completed"
         return "New" if self.is_new else "Updated"

@@ -1,1 +1,1 @@
-"""What ServiceControl's plug-ins send: heartbeats, results of custom checks, metrics. Off unless an endpoint asks."""
+"""ServiceControl's plug-ins: heartbeats, results of custom checks, metrics. Off unless an endpoint asks."""

@@ -62,7 +62,7 @@ class Check(NamedTuple):
 
     @property
     def time_to_live(self) -> timedelta | None:
-        """How long a result is worth receiving; for ever when there is no next one."""
+        """The time for which a result is worth receiving; for ever when there is no next one."""
         return None if self.every is None else LIFETIMES * self.every
 
 

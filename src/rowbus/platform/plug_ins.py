@@ -1,4 +1,4 @@
-"""What an endpoint runs for the platform: heartbeats, checks, metrics, as far as they are asked for.
+"""The parts that an endpoint runs for the platform: heartbeats, checks, metrics, as far as they are asked for.
 
 Invariant: without a connection there is nothing: no service, no step, no cost.
 """

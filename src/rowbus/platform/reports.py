@@ -150,7 +150,7 @@ METRICS_LIVE: Final = timedelta(days=7)
 
 
 class CheckResult(NamedTuple):
-    """What a check found: None when all is well, else why it failed."""
+    """The result of a check: None when all is well, else why it failed."""
 
     check: str
     category: str

@@ -69,7 +69,7 @@ class MetricsPlan(NamedTuple):
 
 
 class PlatformConnection(NamedTuple):
-    """What is sent to the platform, None for what is not; queues as .NET writes addresses."""
+    """The queues of the platform, None for what is not sent; as .NET writes addresses."""
 
     heartbeats: HeartbeatPlan | None = None
     checks: str | None = None

@@ -40,7 +40,7 @@ def doubling(failures: int, *, first: float, most: float) -> float:
 
 
 class LookPauses:
-    """How long to wait before each look: 20, 40, 80 … ms after work, up to `longest` seconds."""
+    """Pauses before each look: 20, 40, 80 … ms after work, up to `longest` seconds."""
 
     def __init__(self, longest: float) -> None:
         """Begin idle: look every `longest` seconds."""
@@ -60,7 +60,7 @@ class LookPauses:
 
 
 class Outage(NamedTuple):
-    """What follows from a failure: seconds to wait, and whether it began the outage or made it critical."""
+    """The consequence of a failure: seconds to wait, and whether it began the outage or made it critical."""
 
     wait: float
     first: bool

@@ -33,7 +33,7 @@ _subject: ContextVar[Subject | None] = ContextVar("rowbus_subject", default=None
 
 
 class Subject(Protocol):
-    """What lines are about; `id` is a message's, `handler` the name of the one that runs or ran last."""
+    """The subject of lines; `id` is a message's, `handler` the name of the one that runs or ran last."""
 
     id: str
     handler: str
@@ -122,7 +122,7 @@ class Awaiting:
     """An object with methods to be awaited: contexts of `async def` handlers, their connections, and whoever sends."""
 
     _called: ClassVar = "context"
-    """What handlers call such an object."""
+    """The handlers' name for such an object."""
 
     _calls: list[AwaitedCall] | None = None  # None: no handler is at work
 

@@ -1,4 +1,4 @@
-"""What a worker process has in hand, noted where it outlives the process: a file that both it and its supervisor see.
+"""The messages in a worker process's hand, noted where they outlive it: a file that it and its supervisor see.
 
 A process that is killed writes no log and rolls back what it had in hand. What it handled at that moment is known from
 here only. The file is mapped into memory: a note costs microseconds, and the operating system keeps it

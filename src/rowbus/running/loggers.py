@@ -129,7 +129,7 @@ def _shown(value: object) -> object:
 _OF_A_RECORD: Final = frozenset(
     {*vars(logging.LogRecord("", 0, "", 0, "", (), None)), "message", "asctime", "taskName"}
 )
-"""What every record has; the rest is what a caller gave as `extra`."""
+"""The attributes of every record; the rest is what a caller gave as `extra`."""
 
 
 class JsonFormatter(logging.Formatter):

@@ -39,14 +39,14 @@ PATIENCE: Final = 1.0
 """Seconds that a stop waits for the end of a call that was cancelled; then the call is abandoned."""
 
 SETTLING: Final = timedelta(seconds=5)
-"""How long a worker stays after the last call that it left to itself, beside twice that call's time limit: what failed
+"""The stay of a worker after the last call that it left to itself, beside twice that call's time limit: what failed
 is tried again at once, here or in another worker first, or leaves its queue."""
 MOST_LEFT: Final = 1000
 """Calls that a worker leaves to themselves before it stays no longer, though more of them follow."""
 
 
 class Resource(Protocol):
-    """What a call uses, such as the connection of a message."""
+    """The thing that a call uses, such as the connection of a message."""
 
     async def abandon(self) -> None:
         """Have the server undo what the call has done, though the call goes on; waits for seconds at most."""

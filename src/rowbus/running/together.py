@@ -20,14 +20,14 @@ R = TypeVar("R")
 
 
 class Waiter(NamedTuple, Generic[T, R]):
-    """Who waits for the fate of something."""
+    """One that waits for the fate of something."""
 
     item: T
     fate: asyncio.Future[R]
 
 
 class Together(Generic[T, R]):
-    """What leaves together, on one event loop."""
+    """A batch that leaves together, on one event loop."""
 
     def __init__(
         self,

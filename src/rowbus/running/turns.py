@@ -28,14 +28,14 @@ T = TypeVar("T")
 
 
 class _Place(Enum):
-    """What a coroutine yields to go on elsewhere."""
+    """An awaitable by which a coroutine goes on elsewhere."""
 
     THREAD = "thread"
     LOOP = "loop"
 
 
 class _Step(NamedTuple):
-    """How far a coroutine got: to its end, with what it returned, or to what it waits for."""
+    """The progress of a coroutine: to its end, with what it returned, or to what it waits for."""
 
     has_ended: bool
     value: Any

@@ -1,4 +1,4 @@
-"""What a saga's methods are given: a handler's context, and what a process needs beside it.
+"""The context of a saga's methods: a handler's context, and what a process needs beside it.
 
 Invariant: all that is sent from here says which saga sent it, so that replies find it again.
 """

@@ -1,4 +1,4 @@
-"""How a message finds its saga: by the saga's id, by its correlation (one text for each value), or not at all.
+"""The finding of a message's saga: by the saga's id, by its correlation (one text for each value), or not at all.
 
 Source: docs/wire-format.md#headers.
 
@@ -25,7 +25,7 @@ Headers = "Mapping[str, str | None]"
 
 
 class Search(Enum):
-    """How a saga is looked for."""
+    """The way in which a saga is looked for."""
 
     BY_ID = "by id"
     BY_CORRELATION = "by correlation"
@@ -80,7 +80,7 @@ LONGEST: Final = 200
 """Characters of a value, as in NServiceBus's tables of sagas."""
 
 By: TypeAlias = "Callable[[Any], object] | str"
-"""How a message says which saga it is for: a function of the message, or the name of a header."""
+"""The source of the saga's key in a message: a function of the message, or the name of a header."""
 
 
 def value_of(by: By, message: object, headers: Mapping[str, str | None]) -> object:

@@ -1,4 +1,4 @@
-"""What a saga's class says, checked when the class is made: its types, its rules, the form of its state.
+"""The class of a saga, checked when it is made: its types, its rules, the form of its state.
 
 Invariant: what is wrong with a saga is said here, before any message comes.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rowbus.sagas.nservicebus.table import Correlation
 
 Layout = Literal["rowbus", "nservicebus"]
-"""How a saga's row is laid out: Rowbus's own way, or as NServiceBus.Persistence.Sql has it."""
+"""The layout of a saga's row: Rowbus's own, or that of NServiceBus.Persistence.Sql."""
 
 MARK: Final = "__rowbus_saga_rules__"
 """Attribute of a method: what it is for."""
@@ -37,7 +37,7 @@ UPGRADE: Final = "__rowbus_saga_upgrade__"
 
 
 class Role(Enum):
-    """What a method of a saga is for."""
+    """The purpose of a method of a saga."""
 
     START = "starts"
     HANDLE = "handles"
@@ -75,7 +75,7 @@ class Rules(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What failures call them: the one for messages, if there is one."""
+        """The name in failures: the one for messages, if there is one."""
         return next(rule.name for rule in self if rule is not None)
 
     @property
@@ -90,7 +90,7 @@ class Rules(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a saga is: its type on the wire, the form of its state, its methods by the type of message."""
+    """A saga: its type on the wire, the form of its state, its methods by the type of message."""
 
     name: str
     """The type on the wire, which may go on with `, Assembly`."""
@@ -102,10 +102,10 @@ class Definition:
     """The state's field that holds the value by which the saga is found."""
 
     keeping: Keeping
-    """What is kept of what it did."""
+    """The table of what it did."""
 
     shared: Correlation | None = None
-    """How its rows are found in NServiceBus's layout; None: they are in Rowbus's."""
+    """The way to find its rows in NServiceBus's layout; None: they are in Rowbus's."""
 
     @property
     def full_name(self) -> str:

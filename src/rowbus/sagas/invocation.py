@@ -127,7 +127,7 @@ class Note:
 
 
 Method = Callable[[object, "Context"], Awaitable[None]]
-"""What is called of a saga for a message."""
+"""The method of a saga that is called for a message."""
 
 
 class Call(NamedTuple):

@@ -69,7 +69,7 @@ M = TypeVar("M")
 F = TypeVar("F", bound=Callable[..., Any])
 
 By: TypeAlias = "Callable[[M], object] | Callable[[M, Context], Awaitable[object]] | str"
-"""How a message says which saga it is for: a function of it, one that looks it up, or the name of a header."""
+"""The source of the saga's key in a message: a function of it, one that looks it up, or the name of a header."""
 
 MOST: Final = 20
 """Sagas that go on and are looked at, whether the class fits them."""
@@ -84,7 +84,7 @@ class Saga(Generic[S]):
     """
 
     state: S
-    """What the saga remembers, to read and to change."""
+    """The state that the saga remembers, to read and to change."""
 
     definition: ClassVar[Definition]
 

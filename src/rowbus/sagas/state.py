@@ -58,7 +58,7 @@ Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class StateForm(Generic[S]):
-    """How the state of one saga class is written and read."""
+    """The written form of the state of one saga class."""
 
     def __init__(self, kind: type[S], version: int, steps: Sequence[Step]) -> None:
         """Write this class as this version; `steps` lead from a version to a later one.

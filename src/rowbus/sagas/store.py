@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Keep = Callable[[Transition], Iterable[Statement[None]]]
 
 MOST_LOOKS: Final = 20
-"""How often a saga is looked for that others begin and complete at the same time."""
+"""The number of times that a saga is looked for that others begin and complete at the same time."""
 
 
 class SagaStore(Protocol):

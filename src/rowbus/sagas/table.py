@@ -47,7 +47,7 @@ class KeptSaga(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """What a saga that begins is found by, and who began it."""
+    """The keys by which a beginning saga is found, and who began it."""
 
     correlation: str
     version: int

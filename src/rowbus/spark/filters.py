@@ -23,7 +23,7 @@ from rowbus.spark.options import Option, Parser
 
 
 class Values(NamedTuple):
-    """What a column may hold; None: not limited by this. No value at all is an empty `one_of`."""
+    """The values that a column may hold; None: not limited by this. No value at all is an empty `one_of`."""
 
     least: Any = None
     most: Any = None
@@ -96,7 +96,7 @@ _LITERALS: Final = re.compile(_LITERAL)
 
 
 class Kind(NamedTuple):
-    """How a column's values are written, and the distance between two neighbours, if they have an order."""
+    """The written form of a column's values, and the distance between two neighbours, if they have an order."""
 
     read: Callable[[str], Any]
     step: Any

@@ -1,4 +1,4 @@
-"""What a merge by key does: which rows are the same, which is the newest, which ones delete.
+"""The rule of a merge by key: which rows are the same, which is the newest, which ones delete.
 
 Invariant: values only; every target reads the same options in the same way.
 """

@@ -1,4 +1,4 @@
-"""What Spark reports of a micro-batch, read: its size, its duration, and how far its logs are ahead of it.
+"""Spark's report of a micro-batch, read: its size, its duration, and how far its logs are ahead of it.
 
 Source: Spark's `StreamingQueryProgress` as JSON. A log's end and its newest tick are offsets of `spark/log_source`; the
 newest tick is that of the source's last look, so the lag is as old as the report.
@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple, cast
 
 UNNAMED: Final = "unnamed"
-"""What queries without a name are called together: their ids are no labels."""
+"""The common name of queries without one: their ids are no labels."""
 
 _BEFORE: Final = ("latestOffset", "walCommit", "getBatch", "queryPlanning")
 _AFTER: Final = ("commitOffsets", "commitBatch")
@@ -24,7 +24,7 @@ Report = Mapping[str, Any]
 
 
 class Behind(NamedTuple):
-    """How far the newest ticks of logs are ahead of a position."""
+    """The distance of the newest ticks of logs from a position."""
 
     ticks: int
     events: int

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Observation:
-    """What measures and traces a session's queries, until `stop` or the end of its block."""
+    """The meter and tracer of a session's queries, until `stop` or the end of its block."""
 
     def __init__(self, spark: SparkSession, beside: Beside | None) -> None:
         """Begin to listen to Spark, if anything wants to know. See `observe`."""

@@ -43,7 +43,7 @@ LOCAL: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-"""What differs from Spark's defaults: loopback, patience, warnings, no web pages, UTC, timestamps all can read.
+"""Differences from Spark's defaults: loopback, patience, warnings, no web pages, UTC, timestamps all can read.
 
 Checkpoints use the Hadoop interface that starts no process for each file, which is faster on one machine
 (docs/performance.md).

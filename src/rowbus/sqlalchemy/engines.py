@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Guard:
-    """What is known of the receive transaction while sessions are on it."""
+    """The record of the receive transaction while sessions are on it."""
 
     def __init__(self) -> None:
         """Begin without sessions."""
@@ -63,7 +63,7 @@ class GuardedDialect:
 
     @cached_property
     def guard(self) -> Guard:
-        """What is known of the transaction; a dialect belongs to one connection."""
+        """The record of the transaction; a dialect belongs to one connection."""
         return Guard()
 
     def get_default_isolation_level(self, dbapi_conn: Any) -> Any:  # noqa: ANN401, ARG002 - SQLAlchemy's signature

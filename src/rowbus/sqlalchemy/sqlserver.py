@@ -88,7 +88,7 @@ class _Cursor:
 
     @property
     def arraysize(self) -> int:
-        """How many rows `fetchmany` returns."""
+        """The number of rows that `fetchmany` returns."""
         return int(self._cursor.arraysize)
 
     @property
@@ -98,7 +98,7 @@ class _Cursor:
 
     @property
     def rowcount(self) -> int:
-        """How many rows the current answer's statement touched."""
+        """The number of rows the current answer's statement touched."""
         return int(self._cursor.rowcount)
 
     def execute(self, operation: str, parameters: Sequence[object] = ()) -> None:

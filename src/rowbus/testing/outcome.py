@@ -1,4 +1,4 @@
-"""What left a handler, and what became of it: values that tests look at.
+"""The outcome of a handler: what left it, and what became of it: values that tests look at.
 
 Invariant: no I/O.
 """
@@ -41,7 +41,7 @@ class SentMessage(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of one attempt at a message.
+    """The outcome of one attempt at a message.
 
     `sends` is what left, in order, replies included; after an `error` only what was sent with `immediate`, or in a
     transaction of a handler that takes long. `events` is what was appended to logs, in order, with the same exception.

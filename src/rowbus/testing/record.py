@@ -45,7 +45,7 @@ class TableMessage(NamedTuple):
 
 
 class LogState(NamedTuple):
-    """How all logs stand: consumers that are behind, events after the last tick, events that wait for a retry."""
+    """The state of all logs: consumers that are behind, events after the last tick, events that wait for a retry."""
 
     behind: int
     fresh: int
@@ -53,7 +53,7 @@ class LogState(NamedTuple):
 
 
 class State(NamedTuple):
-    """How all stands at one moment: messages in queues, when the next delayed one is due, consumers and events.
+    """The state of all at one moment: messages in queues, when the next delayed one is due, consumers and events.
 
     `next_due` is None when no message is delayed, and not positive when one is due now.
     """
@@ -84,7 +84,7 @@ class State(NamedTuple):
 
 
 class Move(Enum):
-    """What is to be done."""
+    """The work that is to be done."""
 
     WAIT = "wait for what is being processed"
     RETRY = "have the events that failed come again"

@@ -44,7 +44,7 @@ GRACE: Final = 5.0  # seconds that handlers have at the end of the block
 
 
 class Runs(Protocol):
-    """What runs in a test: an endpoint, or a log's consumers."""
+    """A thing that runs in a test: an endpoint, or a log's consumers."""
 
     database: str | None
 
@@ -56,7 +56,7 @@ class Runs(Protocol):
 
 
 class Running:
-    """What runs in a test, inside of `async with running(…) as bus`."""
+    """The run of a test, inside of `async with running(…) as bus`."""
 
     def __init__(self, session: AsyncSession, endpoints: Sequence[Endpoint], *, has_logs: bool) -> None:
         """Look at the database through a session; see `running`. No I/O."""
@@ -186,7 +186,7 @@ class Running:
 
 
 class SyncRunning:
-    """What runs in a test, inside of `with running(…) as bus`: the same, for tests that are no coroutines."""
+    """The run of a test, inside of `with running(…) as bus`: the same, for tests that are no coroutines."""
 
     def __init__(self, running: Running, loop: asyncio.AbstractEventLoop) -> None:
         """Have calls made on the loop of another thread."""

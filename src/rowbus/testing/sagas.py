@@ -193,7 +193,7 @@ class SagaScenario(Generic[S]):
 
     @property
     def reply_headers(self) -> dict[str, str]:
-        """What a reply to the one saga brings with it."""
+        """Headers that a reply to the one saga brings with it."""
         (saga_id,) = self._store.rows
         return {Header.SAGA_ID: saga_id, Header.SAGA_TYPE: self._saga.definition.name}
 

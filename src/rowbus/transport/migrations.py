@@ -1,4 +1,4 @@
-"""What an endpoint is made of on PostgreSQL, as SQL for a migration: its tables, and what a role needs.
+"""The objects of an endpoint on PostgreSQL, as SQL for a migration: its tables, and what a role needs.
 
 Invariant: no I/O; each statement may run again over what it made before, and none of them ends a transaction.
 """

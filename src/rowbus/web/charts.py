@@ -100,7 +100,7 @@ def sparks(visit: Visit) -> Callable[..., Markup]:
 
 
 class Range(NamedTuple):
-    """How far back the charts go: as the address says it, and as people do."""
+    """The spans of the charts: as the address says them, and as people do."""
 
     word: str
     title: str
@@ -159,7 +159,7 @@ class Chart(NamedTuple):
 
 
 class Charts(NamedTuple):
-    """What is drawn, and why it is not all."""
+    """The charts drawn, and why they are not all."""
 
     drawn: list[Chart]
     obstacle: str

@@ -112,7 +112,7 @@ def _member(item: Any, fits: bool, path: Path) -> Any:  # noqa: ANN401, FBT001 -
 
 
 MOST_BYTES: Final = 262_144
-"""How much of a body is read to be shown."""
+"""The part of a body that is read to be shown."""
 
 MOST_TEXT: Final = 20_000
 """Characters of one content that are shown."""

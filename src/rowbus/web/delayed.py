@@ -97,7 +97,7 @@ class WaitingRow(NamedTuple):
 
     @property
     def message_id(self) -> str:
-        """What its headers say it is called; empty if they say nothing or cannot be read: then it can only wait."""
+        """The name by its headers; empty if they say nothing or cannot be read: then it can only wait."""
         return (self.headers or {}).get(Header.MESSAGE_ID) or ""
 
     @property

@@ -36,7 +36,7 @@ MOST_KEPT: Final = 1_000
 
 
 class State(Enum):
-    """How an operation stands."""
+    """The state of an operation."""
 
     RUNNING = "running"
     DONE = "done"
@@ -151,7 +151,7 @@ MAY_NOT: Final = "42501"  # the SQLSTATE of a privilege that is missing
 
 
 class Note(NamedTuple):
-    """What is noted when an operation begins."""
+    """The note that is made when an operation begins."""
 
     queue: str
     meant: int | None

@@ -98,7 +98,7 @@ ORDERS: Final[dict[str, Callable[[QueueFigures], tuple[float | str, ...]]]] = {
     "in": lambda queue: (-(queue.rate_in or 0),),
     "out": lambda queue: (-(queue.rate_out or 0),),
 }
-"""How queues can be ordered, by the word in the address."""
+"""The orders of queues, by the word in the address."""
 
 
 PER_PAGE: Final = 50
@@ -168,7 +168,7 @@ class GoneEndpoint(NamedTuple):
 
     @property
     def finding(self) -> Finding:
-        """What to do about it."""
+        """The remedy."""
         count = self.queue.depth or 0
         places = ", ".join(place or HIDDEN for place in self.gone.places)
         text = f"gone since {self.gone.seen:%H:%M:%S} UTC, last from {places}; {count:,} wait"

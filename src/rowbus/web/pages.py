@@ -1,4 +1,4 @@
-"""What a page is made of: views that look, actions that ask before they change something, in one transaction.
+"""Parts of a page: views that look, actions that ask before they change something, in one transaction.
 
 docs/architecture/web.md shows how to add one.
 
@@ -32,7 +32,7 @@ class View(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What an action asks before it does anything: one that says how many messages of which queue.
+    """The question of an action before it does anything: one that says how many messages of which queue.
 
     `subject` is what the operations log says it was done to. `details` are more lines; `button` is what the button
     says. A grave one (it cannot be undone) looks so.
@@ -47,7 +47,7 @@ class Question(NamedTuple):
     back: str = ""
     """Where "cancel", and the operation's page in the end, lead to; not given: to the page's first view."""
     difference: str = ""
-    """What changes in a text, line by line."""
+    """The changes of a text, line by line."""
 
 
 class Action(NamedTuple):

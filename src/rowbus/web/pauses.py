@@ -41,14 +41,14 @@ KINDS: Final = {
     "consumer": "LOG/CONSUMER",
     "recurring": "ENDPOINT/NAME",
 }
-"""What can be paused, and how it is called."""
+"""Kinds of things that can be paused, and how each is called."""
 
 
 SCALES: Final = {
     "concurrency": "messages at a time in each process",
     "workers": "processes of each rowbus run --workers",
 }
-"""What can be scaled, and what the number counts."""
+"""Kinds of things that can be scaled, and what the number counts."""
 
 
 def _ends(minutes: str) -> datetime | None:

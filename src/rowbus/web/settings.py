@@ -19,7 +19,7 @@ SHORTEST_PERIOD: Final = 0.05  # seconds; tests look often
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSettings:
-    """How the page lets people in. Raises ConfigurationError for what cannot be."""
+    """The page's ways to let people in. Raises ConfigurationError for what cannot be."""
 
     read_only: bool = False
     """The page only shows: no person may act."""

@@ -54,7 +54,7 @@ class Routing(NamedTuple):
 
     @property
     def dead(self) -> int:
-        """How many of its subscriptions lead nowhere."""
+        """The number of its subscriptions that lead nowhere."""
         return sum(one.is_dead for event in self.events for one in event.subscribers)
 
 

@@ -20,14 +20,14 @@ ANY: Final = "*"
 
 
 class Role(Enum):
-    """What a person may do: a viewer looks, an operator also acts."""
+    """The rights of a person: a viewer looks, an operator also acts."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
 
 
 class Person(NamedTuple):
-    """Who makes a request. `key` binds CSRF tokens to a session; the name alone if there is nothing better."""
+    """The maker of a request. `key` binds CSRF tokens to a session; the name alone if there is nothing better."""
 
     name: str
     role: Role = Role.VIEWER

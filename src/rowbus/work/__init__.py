@@ -1,1 +1,1 @@
-"""What queues and logs have in common: rows in hand, handled in a transaction of ours."""
+"""The common part of queues and logs: rows in hand, handled in a transaction of ours."""

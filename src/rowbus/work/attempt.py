@@ -29,7 +29,7 @@ class UnfinishedError(HandlerError):
 
 
 class Outcome(NamedTuple):
-    """How a call ended, and what it raised."""
+    """The end of a call, and what it raised."""
 
     ending: Ending
     error: BaseException
@@ -135,7 +135,7 @@ def _caused(error: E, cause: BaseException) -> E:
 
 
 class Attempt:
-    """What the code that handles a message or an event may use while it does."""
+    """The things that the code that handles a message or an event may use while it does."""
 
     __slots__ = ("_session",)
 

@@ -29,7 +29,7 @@ MOST_HELD: Final = 1000
 
 
 class Entry:
-    """What is known of one row; as it is made, nothing: its fields are the class's, which costs nothing."""
+    """The record of one row; as it is made, nothing is known: its fields are the class's, which costs nothing."""
 
     position: int = 0
     """Where it is in its queue, as far as it was ever passed over."""
@@ -48,9 +48,9 @@ class Entry:
     failures: int = 0
     """Attempts that failed."""
     error: BaseException | None = None
-    """What the last of them raised."""
+    """The exception of the last of them."""
     items: Mapping[str, object] = MappingProxyType({})
-    """What its context noted for the policy."""
+    """Notes of its context for the policy."""
     losses: int = 0
     """Servers that went away while it was handled."""
     first_outage: tuple[float, int] | None = None
@@ -66,7 +66,7 @@ class Entry:
     held_until: float = 0.0
     """Until when it is passed over."""
     headers: str | None = None
-    """What its headers are to be while it waits where it is; None: as they are."""
+    """The headers that it gets while it waits where it is; None: as they are."""
 
     @property
     def leaves(self) -> bool:

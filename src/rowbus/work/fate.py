@@ -1,4 +1,4 @@
-"""What becomes of a row after a call of its handler, and which failures are outages: pure functions of what happened.
+"""The fate of a row after a call of its handler, and which failures are outages: pure functions of what happened.
 
 An outage counts against no message: nothing is wrong with it, and it would fail as well with any other. It goes back to
 its queue, and the receiver waits as its circuit breaker says. A driver's error in a handler tells of our database only
@@ -98,7 +98,7 @@ PUT_BACK: Final = Fate(Kind.PUT_BACK)
 
 
 class Failure(NamedTuple):
-    """What is known of a call that failed, beside how it ended."""
+    """Facts of a call that failed, beside how it ended."""
 
     is_outage: bool
     """Whether the database, and not the row, is to blame."""

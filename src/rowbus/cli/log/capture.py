@@ -25,7 +25,7 @@ TableName = Annotated[
 
 
 class Format(StrEnum):
-    """How a changed row is written."""
+    """The form in which a changed row is written."""
 
     JSON = "json"
     URL = "url"

@@ -24,7 +24,7 @@ app = typer.Typer(help="Install and look after the event log's schema.", rich_ma
 
 
 class Style(StrEnum):
-    """Who may use the log."""
+    """The users of the log."""
 
     NEW = "new"
     OLD = "old"

@@ -130,7 +130,7 @@ def send(  # noqa: PLR0913 - an option is a parameter
 
 
 class _Sender(NamedTuple):
-    """What all messages of one call have in common."""
+    """The common part of all messages of one call."""
 
     names: Addresses
     address: QueueAddress

@@ -46,7 +46,7 @@ HINT = "--roles"
 
 
 class Plan(NamedTuple):
-    """What is wanted: queues to receive from, queues only to send to, and the extras of all of them."""
+    """Tables that are wanted: queues to receive from, queues only to send to, and the extras of all of them."""
 
     names: Addresses
     inputs: list[QueueAddress]
@@ -76,7 +76,7 @@ class Plan(NamedTuple):
 
     @property
     def extras(self) -> dict[str, bool]:
-        """What is asked for beside the bare tables."""
+        """Extras that are asked for beside the bare tables."""
         return {"body_string": self.body_string, "notify_trigger": self.notify_trigger}
 
 
@@ -134,7 +134,7 @@ def _endpoint_plan(
 
 
 class Purpose(NamedTuple):
-    """What a role is to do."""
+    """The tasks of a role."""
 
     send: bool = False
     receive: bool = False
@@ -266,7 +266,7 @@ def _viewing(plan: Plan, role: str) -> Iterator[Statement[None]]:
 
 
 class RoleGrants(NamedTuple):
-    """What one role is for: purposes with the tables of each, and what it does with logs."""
+    """The purpose of one role: purposes with the tables of each, and what it does with logs."""
 
     role: str
     grants: list[tuple[Plan, Purpose]]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Form(StrEnum):
-    """What an archive is made of."""
+    """The sources of an archive."""
 
     PARQUET = "parquet"
     DELTA = "delta"

@@ -33,7 +33,7 @@ class Display(NamedTuple):
 
 
 class Running(NamedTuple):
-    """What a query that can be ended is given."""
+    """The hold on a query that can be ended."""
 
     watch: Callable[[Progress], object]
     tell: Callable[[str], object]

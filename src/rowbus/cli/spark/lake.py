@@ -44,7 +44,7 @@ Folder = Annotated[
 
 
 class TableForm(StrEnum):
-    """What the tables of a lake are."""
+    """The kind of a lake's tables."""
 
     DELTA = "delta"
     ICEBERG = "iceberg"

@@ -31,13 +31,13 @@ from rowbus.errors import EmbeddedServerError
 StopMode = Literal["smart", "fast", "immediate"]
 
 RECOVERY_SECONDS = 300.0
-"""How long a start may take; after a crash the log since the last checkpoint is replayed first."""
+"""The time that a start may take; after a crash the log since the last checkpoint is replayed first."""
 
 ORPHAN_SECONDS = 10.0
-"""How long a start waits for the sessions of a server that was killed: they end when they have time to notice."""
+"""The time that a start waits for the sessions of a server that was killed: they end when they have time to notice."""
 
 STOP_SECONDS = 60.0
-"""How long a stop may take before the server is killed; it writes a checkpoint."""
+"""The time that a stop may take before the server is killed; it writes a checkpoint."""
 
 _SIGNALS: Mapping[StopMode, signal.Signals] = {
     "smart": signal.SIGTERM,

@@ -85,7 +85,7 @@ def is_deleted(descriptor: int) -> bool:
 
 
 READY = "ready"
-"""What the watcher says when the server takes connections; anything else it says is why it does not."""
+"""The watcher's word when the server takes connections; anything else it says is why it does not."""
 
 _joined: dict[Path, int] = {}
 _one_thread = threading.Lock()

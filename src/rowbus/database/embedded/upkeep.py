@@ -1,4 +1,4 @@
-"""What a user does with the embedded server as a whole: look at it, stop it for all, begin anew.
+"""The user's verbs for the embedded server as a whole: look at it, stop it for all, begin anew.
 
 Invariant: it is stopped, and its data removed, under `change.lock`: no process joins it meanwhile, and one that waits
 for that starts it again. The locks' files stay, as the processes that hold them go on.

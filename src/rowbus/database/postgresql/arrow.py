@@ -34,7 +34,7 @@ MOST_DATABASES = 16  # kept ready; one in use outlives being forgotten
 
 
 class Access(NamedTuple):
-    """How to reach a database for reading."""
+    """The way to reach a database for reading."""
 
     dsn: str
     reader: str = "auto"
@@ -42,7 +42,7 @@ class Access(NamedTuple):
 
     application_name: str = "rowbus spark"
     retries: int = 3
-    """How often connecting is tried again."""
+    """The number of times that connecting is tried again."""
 
     retry_wait: float = 0.1
     """Seconds before the first of these; doubled each time."""

@@ -1,4 +1,4 @@
-"""What causes the changes that a transaction makes, as settings of the transaction: which message, handler and user.
+"""The cause of the changes that a transaction makes, as settings of the transaction: which message, handler and user.
 
 Triggers read the settings; those of captured tables write them beside a change.
 

@@ -173,7 +173,7 @@ class Database:
 
     @property
     def conninfo(self) -> str:
-        """How to connect. Where loops of this process ended unasked, its sessions say so, for `rowbus doctor`."""
+        """The parameters of a connection. They name loops of this process that ended unasked, for `rowbus doctor`."""
         if not process.ENDED:
             return self._conninfo
         ended = sum(loop.times for loop in process.ENDED.values())

@@ -45,7 +45,7 @@ UNDOCUMENTED: Final = {
     "Transformer.load_rows": "no answer can be read",
     "errors.error_from_result": "the failures of statements cannot be told apart",
 }
-"""What breaks when one of these is gone, or is no longer called as it is now."""
+"""Consequences, by hook, if one of these is gone, or is no longer called as it is now."""
 
 
 _WAYS: Final = ("row_factory", "cursor_factory", "server_cursor_factory", "prepare_threshold")
@@ -53,7 +53,7 @@ _ways: Final = attrgetter(*_WAYS)
 
 
 class _Hooks(psycopg.BaseConnection[TupleRow]):
-    """What both kinds of connections tell a subclass."""
+    """Calls that both kinds of connections make to a subclass."""
 
     def before_query(self) -> PQGen[None]:
         """Run what has to come before a statement, of any cursor; called with the connection's lock held."""
@@ -75,7 +75,7 @@ class _Hooks(psycopg.BaseConnection[TupleRow]):
 
     @property
     def ways(self) -> tuple[object, ...]:
-        """What its owner may set of it: how it makes cursors and rows, and when it prepares."""
+        """Settings of its owner: how it makes cursors and rows, and when it prepares."""
         ways: tuple[object, ...] = _ways(self)
         return ways
 
@@ -120,7 +120,7 @@ def forget_plans(connection: psycopg.AsyncConnection[Any]) -> None:
 
 
 class _TellingCursor(BaseCursor[Any, TupleRow]):
-    """What both kinds of cursors tell their connection, one of ours."""
+    """Calls that both kinds of cursors make to their connection, one of ours."""
 
     def _start_query(self, query: Query | None = None) -> PQGen[None]:
         if query is not None:

@@ -71,12 +71,12 @@ class ReceiveSession(AsyncSession):
 
     @property
     def handler_connection(self) -> HandlerConnection:
-        """What an `async def` handler works on."""
+        """The connection that an `async def` handler works on."""
         return self.connection
 
     @property
     def sync_handler_connection(self) -> SyncHandlerConnection:
-        """What a `def` handler works on, in its thread, while nothing else uses this session."""
+        """The connection that a `def` handler works on, in its thread, while nothing else uses this session."""
         return self._sync
 
     async def begin(self, receive: Statement[T]) -> T:

@@ -213,7 +213,7 @@ class _Request(NamedTuple):
 
 
 class Answer:
-    """What the server answered to one statement."""
+    """The server's answer to one statement."""
 
     def __init__(self, result: PGresult, transformer: Transformer) -> None:
         """Wrap a result; its rows are read when asked for."""
@@ -237,7 +237,7 @@ class Answer:
 
     @property
     def count(self) -> int:
-        """How many rows the statement touched."""
+        """The number of rows the statement touched."""
         return self._result.command_tuples or 0
 
     def rows(self) -> Rows:

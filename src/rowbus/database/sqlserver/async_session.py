@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Query, Row, Statement
 
     class Make(Protocol):
-        """What makes a call in a session's thread."""
+        """A maker of calls in a session's thread."""
 
         def __call__(self, call: Callable[[], T], /) -> Awaitable[T]:
             """Make it."""
@@ -199,7 +199,7 @@ class AsyncHandlerCursor:
 
     @property
     def rowcount(self) -> int:
-        """How many rows the current answer's statement touched; -1 if that is not known."""
+        """The number of rows the current answer's statement touched; -1 if that is not known."""
         return self._cursor.rowcount
 
     async def execute(self, operation: str, /, *parameters: object) -> Self:
@@ -257,7 +257,7 @@ class AsyncHandlerConnection(Awaiting):
         """The same connection for who is in its session's thread already."""
         self.make = make
         self.orm: object = None
-        """What an ORM keeps with the connection: SQLAlchemy's engine."""
+        """The place of things that an ORM keeps with the connection: SQLAlchemy's engine."""
 
     @property
     def in_transaction(self) -> bool:

@@ -54,7 +54,7 @@ class Database:
 
     @property
     def identity(self) -> str:
-        """What two of the same database have in common."""
+        """A text that two of the same database have in common."""
         return repr(self.source)
 
     @property

@@ -122,7 +122,7 @@ class Answer(NamedTuple):
 
 
 class Together(NamedTuple):
-    """What came of a batch of `together`: whether its transaction was committed, the rows received, the error."""
+    """The outcome of a batch of `together`: whether its transaction was committed, the rows received, the error."""
 
     committed: bool
     rows: Rows
@@ -135,9 +135,9 @@ class Batches:
     def __init__(self, connection: DriverConnection) -> None:
         """Use a connection of the DB-API; what it takes for a mark goes by its module."""
         self.known_columns = KnownColumns()
-        """What the server said about the columns of tables."""
+        """The server's word on the columns of tables."""
         self.interruption = Interruption(connection)
-        """What another thread may do to a call in progress."""
+        """The means by which another thread reaches a call in progress."""
         self._module = type(connection).__module__.partition(".")[0]
         self._prepared: dict[str, DriverCursor] = {}
         self._plain: DriverCursor | None = None

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class _Block(NamedTuple):
-    """What one `transaction` is: a transaction of ours, a savepoint, or neither where the caller's begins by itself."""
+    """The kind of a `transaction`: ours, a savepoint, or neither where the caller's begins by itself."""
 
     begins: bool = False
     savepoint: str = ""

@@ -87,7 +87,7 @@ class DataSource:
 
     @property
     def connection_string(self) -> str:
-        """What mssql-python takes. Holds the password: never show it."""
+        """The arguments of mssql-python. Holds the password: never show it."""
         server = self.server if self.instance else f"tcp:{self.host},{self.port}"
         facts = {"Server": server, "Database": self.catalog, "UID": self.user, "PWD": self.password}
         given = {keyword: value for keyword, value in facts.items() if value}
@@ -159,7 +159,7 @@ def _unreadable(reason: str) -> ConfigurationError:
 
 
 class DriverCursor(Protocol):
-    """What sessions use of a cursor of the DB-API."""
+    """The part of the DB-API's cursor that sessions use."""
 
     description: Any  # Sequence[tuple[str, ...]] | None
     rowcount: int
@@ -186,7 +186,7 @@ class DriverCursor(Protocol):
 
 
 class DriverConnection(Protocol):
-    """What sessions use of a connection of the DB-API."""
+    """The part of the DB-API's connection that sessions use."""
 
     def cursor(self) -> DriverCursor:
         """Make a cursor."""

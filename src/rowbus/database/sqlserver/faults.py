@@ -127,7 +127,7 @@ _UNTRUSTED = re.compile(
     r"certificate verify failed|certificate chain|self.signed|subject name", re.IGNORECASE
 )
 _LOCKED = re.compile(r"lock request time out period exceeded|due to lock timeout", re.IGNORECASE)
-"""What waited for a lock longer than `set lock_timeout` says; drivers give it various states."""
+"""Texts of a statement that waited for a lock longer than `set lock_timeout` says; drivers give it various states."""
 _LIBRARY = re.compile(r"failed to load the driver|cannot open shared object", re.IGNORECASE)
 
 _TRUST_IT = (
@@ -143,7 +143,7 @@ _ENCRYPT_IT = (
 
 
 class Fault(NamedTuple):
-    """What a driver's error says."""
+    """The text of a driver's error."""
 
     number: int | None
     state: str | None

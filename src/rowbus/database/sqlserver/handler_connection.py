@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rowbus.database.sqlserver.connection import Session
 
     class Make(Protocol):
-        """What has a call made in a session's thread, and waits for it."""
+        """A caller that has a call made in a session's thread, and waits for it."""
 
         def __call__(self, call: Callable[[], T], /) -> T:
             """Make it."""
@@ -45,7 +45,7 @@ def _here(call: Callable[[], T], /) -> T:
 
 
 class _Answers:
-    """What a batch answered, read row by row."""
+    """The answer to a batch, read row by row."""
 
     def __init__(self, answers: Sequence[Answer] = ()) -> None:
         self._following = list(answers)
@@ -84,7 +84,7 @@ class HandlerCursor:
 
     @property
     def rowcount(self) -> int:
-        """How many rows the current answer's statement touched; -1 if that is not known."""
+        """The number of rows the current answer's statement touched; -1 if that is not known."""
         return self._answers.touched
 
     def execute(self, operation: str, /, *parameters: object) -> Self:
@@ -135,7 +135,7 @@ class HandlerConnection:
     """The connection for a handler in a thread of its own, which waits for each call."""
 
     backend: Final = "sqlserver"
-    """Which of our databases this is, for an ORM on the connection."""
+    """The kind of our databases that this is, for an ORM on the connection."""
 
     def __init__(self, session: Session, check: Callable[[], None] | None = None, make: Make = _here) -> None:
         """Stand between a handler and its session; `check` is called before each batch, and may refuse it.
@@ -146,7 +146,7 @@ class HandlerConnection:
         self._check = check
         self._make = make
         self.orm: object = None
-        """What an ORM keeps with the connection: SQLAlchemy's engine."""
+        """The place of things that an ORM keeps with the connection: SQLAlchemy's engine."""
 
     @property
     def in_transaction(self) -> bool:

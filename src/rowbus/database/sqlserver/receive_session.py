@@ -79,7 +79,7 @@ class MessageTransaction(Session):
 
     @property
     def _turn(self) -> tuple[str, str]:
-        """What a receive runs between."""
+        """The statements that a receive runs between."""
         return (SHORTLY, FOR_EVER) if self.takes_turns else ("", "")
 
     def _has_to_wait(self, error: RowbusError) -> bool:
@@ -245,12 +245,12 @@ class ReceiveSession(AsyncSession):
 
     @property
     def handler_connection(self) -> AsyncHandlerConnection:
-        """What an `async def` handler works on."""
+        """The connection that an `async def` handler works on."""
         return AsyncHandlerConnection(HandlerConnection(self._transaction), self._make_in_scope)
 
     @property
     def sync_handler_connection(self) -> HandlerConnection:
-        """What a `def` handler works on: its calls wait for the session's thread, which makes them."""
+        """The connection that a `def` handler works on: its calls wait for the session's thread, which makes them."""
         return HandlerConnection(
             self._transaction, lambda: require(self._scope, in_loop=False), self._make_for_thread
         )

@@ -58,7 +58,7 @@ class Calls(Protocol):
 
 
 class Closing(Protocol):
-    """What a thread works for."""
+    """The worker of a thread's calls."""
 
     def interrupt(self) -> object:
         """Ask the server to give up the call in progress; called from another thread, perhaps in vain.

@@ -44,7 +44,7 @@ class Proceed(Protocol):
 
 
 class Step(Protocol):
-    """What an endpoint does around the handlers of each message: any `async def step(context, proceed)`."""
+    """A step that an endpoint takes around the handlers of each message: any `async def step(context, proceed)`."""
 
     def __call__(self, context: StepContext, proceed: Proceed, /) -> Awaitable[None]:
         """Handle a message by way of `proceed`; raise to fail the attempt."""

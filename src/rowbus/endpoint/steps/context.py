@@ -24,7 +24,7 @@ CountFailures = Callable[["Delivery"], int]
 
 
 class StepContext(AsyncMessageContext):
-    """What a step is given; one context for all steps of an attempt.
+    """The context of a step; one context for all steps of an attempt.
 
     `connection`, `send`, `publish`, `reply` and `append` are those of `Context`, on the same transaction.
     """
@@ -65,7 +65,7 @@ class StepContext(AsyncMessageContext):
 
     @property
     def attempt(self) -> int:
-        """Which attempt this is since the message came into its queue, 1 for the first.
+        """The number of this attempt since the message came into its queue, 1 for the first.
 
         A delayed retry begins with 1 again. Counted by this process, as immediate retries are.
         """
@@ -73,7 +73,7 @@ class StepContext(AsyncMessageContext):
 
     @property
     def delayed_retries(self) -> int:
-        """How many delayed retries the message has had."""
+        """The number of delayed retries that the message has had."""
         count = (self._delivery.headers.get(Header.RETRIES) or "").strip()
         return int(count) if count.isdecimal() else 0
 

@@ -27,7 +27,7 @@ logger = logging.getLogger("rowbus.recoverability")
 
 
 class Throttle:
-    """What throttles an endpoint, all its receivers together; without a streak to watch it never does."""
+    """The throttle of an endpoint, all its receivers together; without a streak to watch it never does."""
 
     def __init__(
         self,

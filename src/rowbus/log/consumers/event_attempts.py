@@ -42,7 +42,7 @@ class EventAttempt(Attempt):
 
 
 class Handling(NamedTuple):
-    """Who handles events and how: `call` raises to fail; `one_by_one` gives it one event at a time."""
+    """The handling of events: `call` raises to fail; `one_by_one` gives it one event at a time."""
 
     call: Callable[[Sequence[Event], EventAttempt], Coroutine[object, object, None]]
     one_by_one: bool

@@ -146,7 +146,7 @@ class EventContext(HandlerVerbs):
 
 
 class LogContext(EventContext, AsyncSendVerbs):
-    """What an `async def` handler of events is given.
+    """The context of an `async def` handler of events.
 
     It sends and publishes as a `Context` does; what it sends leaves with the transaction of `connection`.
     """
@@ -170,7 +170,7 @@ class LogContext(EventContext, AsyncSendVerbs):
 
 
 class SyncLogContext(EventContext, SendVerbs):
-    """What a `def` handler of events, which runs in a thread, is given; see `LogContext`."""
+    """The context of a `def` handler of events, which runs in a thread; see `LogContext`."""
 
     def __init__(
         self,

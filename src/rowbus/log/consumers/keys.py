@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Mark(NamedTuple):
-    """How far into a batch one part of `parts` has come: its events up to `event` are done."""
+    """The progress of one part of `parts` in a batch: its events up to `event` are done."""
 
     parts: int
     part: int

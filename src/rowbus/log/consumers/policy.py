@@ -60,7 +60,7 @@ Verdict = RetryAfter | Defer | DeadLetter
 
 
 class Retries(NamedTuple):
-    """How often and how soon; delays in seconds."""
+    """Number and times of retries; delays in seconds."""
 
     most: int
     first_delay: float
@@ -95,17 +95,17 @@ def describe(error: BaseException) -> str:
 
 
 class Note(NamedTuple):
-    """What a process wrote before it began: part `part` of `parts` was at the events up to `upto`."""
+    """A note that a process wrote before it began: part `part` of `parts` was at the events up to `upto`."""
 
     parts: int
     part: int
     upto: int
     losses: int
-    """How often they had been lost before, if they are one event; else 0."""
+    """The number of times they had been lost before, if they are one event; else 0."""
 
 
 class Doubt(NamedTuple):
-    """What is known of a loss before the events are: they end with `upto`, and were lost so often.
+    """A loss as it is known before the events are: they end with `upto`, and were lost so often.
 
     Not once, if a batch was only left: its process was stopped, or died, and nothing was noted. Then its first events
     are handled as before, but noted.
@@ -119,14 +119,14 @@ LEFT: Final = Doubt(ANY_EVENT, 0)
 
 
 class Suspicion(NamedTuple):
-    """What was lost last: events up to one, `losses` times in a row if that one was `alone`."""
+    """The last loss: events up to one, `losses` times in a row if that one was `alone`."""
 
     upto: int
     losses: int
     alone: bool
     explained: bool = False
     failure: BaseException | None = None
-    """What the handler of the last of these did to its connection, where that is known."""
+    """The deed of the handler of the last of these on its connection, where that is known."""
 
 
 def doubt(notes: Sequence[Note], parts: int, part: int, *, interrupted: bool) -> Doubt | None:

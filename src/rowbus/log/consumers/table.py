@@ -36,7 +36,7 @@ class TakenBatch(NamedTuple):
     batch: Batch
     marks: list[Mark]
     notes: list[Note]
-    """What was begun after the marks."""
+    """Work that was begun after the marks."""
 
     was_open: bool
     """Whether it was in hand before: work on it was interrupted."""

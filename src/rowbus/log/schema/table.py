@@ -44,7 +44,7 @@ _RELATION = re.compile(
 
 
 class SchemaState(NamedTuple):
-    """What there is of schema `pgq`: `extension` is the version of the extension that owns it, if one does."""
+    """The state of schema `pgq`: `extension` is the version of the extension that owns it, if one does."""
 
     is_there: bool
     extension: str | None

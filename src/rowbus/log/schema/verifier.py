@@ -236,7 +236,7 @@ def _first_column(rows: Rows, _count: int) -> list[str]:
 
 
 class Verification(NamedTuple):
-    """What was found, for people: `differences` an installation mends or an operator must; `warnings` were chosen."""
+    """Findings for people: `differences` an installation mends or an operator must; `warnings` were chosen."""
 
     differences: list[str]
     warnings: list[str]

@@ -22,7 +22,7 @@ SLACK = 0.001  # seconds to wait beyond a tick's due time: the database's clock 
 FIRST_DELAY = 0.1  # seconds a log that failed is left alone; doubled for each failure in a row
 LONGEST_DELAY = 5.0
 LOCKED_IN_A_ROW = 3
-"""How often in a row a lock is not to be had until that is news: a tick's COMMIT notifies, at which the commits of a
+"""Times in a row that a lock is not to be had until that is news: a tick's COMMIT notifies, at which the commits of a
 busy server take turns, and the next try, a tenth of a second later, mostly works."""
 
 
@@ -48,7 +48,7 @@ class _Trouble:
 
 
 class TickSchedule:
-    """Which logs to tick now and when to look again. `longest` is the longest pause between looks, in seconds."""
+    """Choose the logs to tick now and when to look again. `longest` is the longest pause between looks, in seconds."""
 
     def __init__(self, longest: float, clock: Callable[[], float]) -> None:
         """Begin without knowing any log."""
@@ -149,14 +149,14 @@ class Recurring:
 
 
 class News(NamedTuple):
-    """What has changed: troubles that are new or have another reason, and the names of those that are over."""
+    """Changes: troubles that are new or have another reason, and the names of those that are over."""
 
     arisen: list[tuple[str, str]]
     over: list[str]
 
 
 class Troubles:
-    """What is wrong by name, such as why a log's rotation is blocked; each is news once."""
+    """Troubles by name, such as why a log's rotation is blocked; each is news once."""
 
     def __init__(self) -> None:
         """Begin with nothing wrong."""

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class TickerRights(NamedTuple):
-    """What a ticker would lend to the functions it calls; the columns of `log/ticker/rights.sql`."""
+    """Rights that a ticker would lend to the functions it calls; the columns of `log/ticker/rights.sql`."""
 
     role: str
     is_superuser: bool
     schema_owner: str | None
-    """Who owns schema pgq; None: there is none."""
+    """The owner of schema pgq; None: there is none."""
 
     owner_is_superuser: bool
     owner_is_databases: bool
@@ -50,7 +50,7 @@ class TickerRights(NamedTuple):
 
     @property
     def warning(self) -> str | None:
-        """What to improve, if the role may do more than a ticker needs."""
+        """Advice, if the role may do more than a ticker needs."""
         if not self.is_superuser or self.is_private:
             return None
         return (
@@ -64,7 +64,7 @@ NOT_INSTALLED = frozenset({"3F000", "42P01", "42883"})  # no such schema, table,
 
 
 class Operation(NamedTuple):
-    """What PgQ wants done: `function` is a function's name, `vacuum` or `vacuum analyze`; `argument` what it takes."""
+    """Work for PgQ: `function` is a function's name, `vacuum` or `vacuum analyze`; `argument` what it takes."""
 
     function: str
     argument: str | None

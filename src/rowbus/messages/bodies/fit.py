@@ -1,4 +1,4 @@
-"""What a body holds, fitted to the class that reads it: the forms of .NET in which msgspec and pydantic differ.
+"""The fitting of a body to the class that reads it: the forms of .NET in which msgspec and pydantic differ.
 
 Spans as .NET writes them, times with seven digits, enums by name, whole decimals for integers, Newtonsoft's lists with
 type names, and names by convention. What does not fit is left as it is, for the class to refuse.

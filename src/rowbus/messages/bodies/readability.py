@@ -26,7 +26,7 @@ from rowbus.messages.bodies.shape import (
 )
 
 Library = Literal["msgspec", "pydantic", "strict"]
-"""What makes an object: msgspec, or pydantic, by a strict model or another."""
+"""The maker of an object: msgspec, or pydantic, by a strict model or another."""
 
 _KEYS: Final = (
     inspect.AnyType,

@@ -1,4 +1,4 @@
-"""What turns message objects into bodies and back, and the choice of one by content type.
+"""Serializers, which turn message objects into bodies and back, and the choice of one by content type.
 
 Invariant: the first serializer of an endpoint is its main one: it writes, and reads what no other one is for.
 """

@@ -318,7 +318,7 @@ Convention = Literal["pascal", "camel"]
 
 
 class Names(NamedTuple):
-    """How fields are named: by a convention (None: as in Python), and whether case counts when reading.
+    """The naming of fields: by a convention (None: as in Python), and whether case counts when reading.
 
     `names_floats` if NaN and the infinities have names, too, Newtonsoft's; else they are refused.
     """

@@ -1,1 +1,1 @@
-"""What a process tells of itself while it serves: measurements, health, traces, and its life to systemd."""
+"""A process's word on itself while it serves: measurements, health, traces, and its life to systemd."""

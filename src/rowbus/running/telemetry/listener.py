@@ -38,7 +38,7 @@ _REASONS: Final = {
 
 
 class Answer(NamedTuple):
-    """What a client is answered."""
+    """The answer to a client."""
 
     body: str
     status: int = 200

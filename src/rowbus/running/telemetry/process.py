@@ -1,4 +1,4 @@
-"""What is known of a process without measuring: its outages, its loops that ended, its processor time and its memory.
+"""Facts of a process that need no measuring: its outages, its loops that ended, its processor time and its memory.
 
 Invariants: asks the operating system and this process's own memory, never a database; an outage is listed from its
 first failure to its end, or to the end of the service that had it. That a loop ended unasked is known as long as the

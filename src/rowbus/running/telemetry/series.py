@@ -51,7 +51,7 @@ class Family(Protocol):
 
 
 class _Series:
-    """What counters and histograms share: their name, their labels, and that they are bounded."""
+    """The common part of counters and histograms: their name, their labels, and that they are bounded."""
 
     def __init__(self, name: str, help: str, labels: Labels = ()) -> None:  # noqa: A002 - the format's word
         """Begin without values."""
@@ -110,7 +110,7 @@ class Counter(Gauge):
 
 
 class Histogram(_Series):
-    """How often a measured value was in which range."""
+    """The number of times that a measured value was in each range."""
 
     kind = "histogram"
 

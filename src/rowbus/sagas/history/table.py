@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Transition(NamedTuple):
-    """What one message did to a saga. `number` counts the transitions of a saga from 1; states are JSON."""
+    """The effect of one message on a saga. `number` counts the transitions of a saga from 1; states are JSON."""
 
     saga_id: str
     number: int
@@ -80,7 +80,7 @@ class HistoryTable(RecordStatements):
 
 
 class Keeping(NamedTuple):
-    """What is kept: each transition, and a completed saga for how long (None: it is forgotten)."""
+    """The scope of a history: each transition, and a completed saga for how long (None: it is forgotten)."""
 
     all: bool = False
     completed: timedelta | None = None

@@ -66,14 +66,14 @@ _decode: Final = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 Kind = Literal["text", "id", "number"]
-"""What a value is that finds a saga; each database has a type of column for each."""
+"""The type of a value that finds a saga; each database has a type of column for each."""
 
 KINDS: Final[dict[type, Kind]] = {
     inspect.StrType: "text",
     inspect.UUIDType: "id",
     inspect.IntType: "number",
 }
-"""What a value is, by the type of the state's field."""
+"""The type of a value, by the type of the state's field."""
 
 LONGEST_PREFIX: Final = {"postgresql": 20}
 """Characters before the saga's name, where NServiceBus.Persistence.Sql limits them: a name on SQL Server has room."""
@@ -83,7 +83,7 @@ LONGEST_PREFIX: Final = {"postgresql": 20}
 
 
 class NServiceBusForm(StateForm[S]):
-    """How the state of one saga class is written for .NET, and read from it. Its rows have no version."""
+    """The form for .NET of the state of one saga class, written and read. Its rows have no version."""
 
     def __init__(self, kind: type[S]) -> None:
         """Write this class; raises ConfigurationError for one that cannot be read from JSON."""
@@ -213,7 +213,7 @@ class SagaTable(table.SagaTable):
     variable = "shared_saga"
 
     column_types: ClassVar[Mapping[Kind, str]]
-    """What the column is that finds a row."""
+    """The type of the column that finds a row."""
 
     def __init__(self, address: QueueAddress, saga: str, correlation: Correlation) -> None:
         """Bind the SQL files to the table and its column. No I/O."""

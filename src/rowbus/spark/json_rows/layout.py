@@ -1,4 +1,4 @@
-"""Which columns of a user's schema a source has itself, and which come from the JSON body.
+"""The split of a user's schema: columns that a source has itself, and those that come from the JSON body.
 
 A column with the name of one of the source's is the source's, unless the option `fromBody` names it; every other one
 is a member of the body's JSON object. Invariant: no I/O, and no Arrow: Spark asks for schemas in every session.
@@ -48,7 +48,7 @@ def mode_option(name: str) -> Option:
 
 
 class RowLayout(Protocol):
-    """How the batches of a source become the rows that Spark is given; travels to the tasks."""
+    """The making of the rows that Spark is given of a source's batches; travels to the tasks."""
 
     @property
     def needed(self) -> tuple[str, ...]:

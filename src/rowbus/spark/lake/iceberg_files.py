@@ -45,7 +45,7 @@ FILE_BYTES: Final = 64 * 2**20
 """Rows in memory, before they are compressed, that make a file; a merge holds about twice as much."""
 
 SNAPSHOTS: Final = 100
-"""How many snapshots a table keeps that is changed batch after batch: each commit writes the list of them."""
+"""The number of snapshots that a table keeps that is changed batch after batch: each commit writes the list of them."""
 
 _ROWS: Final = 2**16
 _FEW: Final = 200  # values that the library looks for in a file's statistics one by one
@@ -57,7 +57,7 @@ PROPERTIES: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
 }
-"""What keeps the metadata of a table with many commits small."""
+"""Properties that keep the metadata of a table with many commits small."""
 
 
 class _AffectedFile(NamedTuple):

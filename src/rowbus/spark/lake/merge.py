@@ -1,4 +1,4 @@
-"""What a micro-batch changes in a table: of each key its newest row; and which of the keys the table has.
+"""The changes of a micro-batch in a table: of each key its newest row; and which of the keys the table has.
 
 Invariants: the result depends on the rows of a batch, not on their order nor on the tasks that wrote them; two keys are
 the same when all their columns have equal values; a NULL equals a NULL.

@@ -21,7 +21,7 @@ TOGETHER: Final = MANY * SMALL
 """Bytes of small files that are merged at a time."""
 
 DELETIONS: Final = 10
-"""How often small files are looked for until old files are deleted once: that lists whole folders."""
+"""The number of looks for small files until old files are deleted once: that lists whole folders."""
 
 
 def compacts(batch: int, every: int) -> bool:

@@ -63,11 +63,11 @@ class LakeSettings:
     version: int | None
     overwrite: bool
     rule: MergeRule | None = None
-    """How rows are merged; None: they are added."""
+    """The rule by which rows are merged; None: they are added."""
 
     @property
     def staged(self) -> Layout:
-        """How tasks write their rows: as the table has them, or to be merged by the driver."""
+        """The way in which tasks write their rows: as the table has them, or to be merged by the driver."""
         return self.layout if self.rule is None else replace(self.layout, partition_by=(), leave_out=())
 
     def lake(self) -> Lake:

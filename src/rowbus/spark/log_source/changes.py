@@ -73,7 +73,7 @@ _MAGIC: Final = "_pgq_ev_"  # columns of these names are an event's fields
 _compute: Any = pc  # its functions are made at run time
 
 OPERATIONS: Final = {INSERT: "insert", UPDATE: "update", DELETE: "delete", TRUNCATE: "truncate"}
-"""What the column `op` says, by the letter."""
+"""The meaning of the column `op`, by the letter."""
 
 
 class ChangeLayout(NamedTuple):
@@ -85,7 +85,7 @@ class ChangeLayout(NamedTuple):
     """The names of the database's types, in the order of the columns of `before` and `after`."""
 
     bare: tuple[bool, ...]
-    """Which of them triggers write as numbers and booleans of JSON."""
+    """The columns that triggers write as numbers and booleans of JSON."""
 
     mode: str
 
@@ -331,7 +331,7 @@ def _joined(halves: Sequence[DecodedRows]) -> DecodedRows:
 
 
 class _Kind(NamedTuple):
-    """What an event's type says: the operation, None where no row can be read, and how rows are written."""
+    """The meaning of an event's type: the operation, None where no row can be read, and how rows are written."""
 
     operation: str | None
     is_json: bool

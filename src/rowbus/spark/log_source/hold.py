@@ -166,7 +166,7 @@ class HoldState(NamedTuple):
     """A batch that another process has open as this consumer."""
 
     members: int
-    """How many cooperative members the consumer has."""
+    """The number of cooperative members of the consumer."""
 
 
 class LogHold:

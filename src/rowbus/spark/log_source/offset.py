@@ -132,7 +132,7 @@ class Place(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """How far the events before the tick `to` have been read."""
+    """The end of what has been read: the events before the tick `to`."""
 
     to: TickPosition
     place: Place

@@ -61,7 +61,7 @@ Form = Literal["parquet", "delta"]
 
 @dataclass(frozen=True, slots=True)
 class CompactionReport:
-    """How many files the archive had, and has."""
+    """The number of files that the archive had, and has."""
 
     path: str
     files_before: int

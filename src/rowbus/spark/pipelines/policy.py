@@ -1,4 +1,4 @@
-"""What became of a query that failed: Rowbus's error in Spark's words, and whether to begin it again.
+"""The fate of a query that failed: Rowbus's error in Spark's words, and whether to begin it again.
 
 A query goes on from its checkpoint, so to begin it again is always safe; only some of it is of use. Pure functions of
 the error and of how often the query has failed without a micro-batch between.
@@ -27,7 +27,7 @@ from rowbus.running.backoff import doubling
 FIRST_PAUSE: Final = 1.0  # seconds before a query is begun again, doubled for each failure …
 LONGEST_PAUSE: Final = 60.0  # … up to this
 TRIES: Final = 5
-"""How often in a row a query may fail of what may pass, or may not: a worker that died, an error of the database."""
+"""Times in a row that a query may fail of what may pass, or may not: a worker that died, an error of the database."""
 
 _OURS: Final = re.compile(r"rowbus\.errors\.(\w+): (.*)")
 JAVA_ENDED: Final = (

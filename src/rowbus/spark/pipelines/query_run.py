@@ -53,7 +53,7 @@ class Progress:
 
 
 class Most(NamedTuple):
-    """What a micro-batch takes at most, about; None: all there is."""
+    """The size of a micro-batch at most, about; None: all there is."""
 
     events: int | None
     bytes: int | None

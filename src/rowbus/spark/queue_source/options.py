@@ -171,4 +171,4 @@ QUEUE_SOURCE: Final = (
         "the driver that reads rows; `auto`: ADBC if installed",
     ),
 )
-"""What `spark.read` and `spark.readStream` understand for queues."""
+"""The options that `spark.read` and `spark.readStream` understand for queues."""

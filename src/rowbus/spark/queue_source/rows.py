@@ -51,7 +51,7 @@ class Shape(NamedTuple):
     columns: tuple[str, ...]
     body_as: str
     layout: Layout | None = None
-    """How the rows are made of the columns, if the user gave a schema."""
+    """The layout by which rows are made of the columns, if the user gave a schema."""
 
     where: Conditions = NO_CONDITIONS
     """Rows for which these are not true are left out."""

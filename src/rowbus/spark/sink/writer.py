@@ -132,7 +132,7 @@ class Sink:
     identity: SinkId
     guarantee: str
     keep: int | None
-    """How many batches the ledger keeps; None for a batch write."""
+    """The number of batches that the ledger keeps; None for a batch write."""
 
     writer: str
     version: int = 0

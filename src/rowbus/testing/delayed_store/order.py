@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class OrderContract(Contract):
-    """What is due when."""
+    """The messages that are due when."""
 
     def test_nothing_is_fetched_before_it_is_due(self) -> None:
         """Fetching looks at the instant it is given, not at a clock."""
@@ -165,7 +165,7 @@ class OrderContract(Contract):
 
 
 class FailureCountContract(Contract):
-    """How often a message has failed."""
+    """The number of times that a message has failed."""
 
     def test_failures_are_counted(self) -> None:
         """The count is fetched with the message; others keep theirs."""

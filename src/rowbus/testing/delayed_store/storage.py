@@ -34,10 +34,10 @@ MANY: Final = 12
 
 
 class StorageContract(Contract):
-    """What is stored comes back."""
+    """Messages that are stored come back."""
 
     def test_a_message_comes_back_as_it_was_stored(self) -> None:
-        """What is stored is fetched: id, destination, time, headers and body, byte for byte."""
+        """A stored message is fetched whole: id, destination, time, headers and body, byte for byte."""
 
         async def check(stores: Stores) -> None:
             store = await stores.open()

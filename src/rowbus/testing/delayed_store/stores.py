@@ -26,10 +26,10 @@ NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LATER: Final = NOON + timedelta(days=3650)
 EXACT: Final = timedelta(milliseconds=1)
 ROUNDED: Final = timedelta(milliseconds=4)
-"""How much later than asked for a message may be due: SQL Server's `datetime` keeps 1/300 s."""
+"""The time that a message may be due later than asked for: SQL Server's `datetime` keeps 1/300 s."""
 
 TEST_LASTS: Final = 12
-"""How many times the patience with one call a whole test may take."""
+"""The number of times the patience with one call that a whole test may take."""
 
 ENDPOINT: Final = "Contract"
 
@@ -39,7 +39,7 @@ class UndoneError(Exception):
 
 
 class Contract:
-    """What every part of the contract stands on: the subclass's ways to make a store, and how a test is run."""
+    """The ground of every part of the contract: the subclass's ways to make a store, and how a test is run."""
 
     has_transactions = True
     """Whether `transaction` undoes what happened in it when it raises; False for a store that locks by leases."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class TransactionContract(Contract):
-    """What `transaction` does."""
+    """The behaviour of `transaction`."""
 
     def test_what_was_done_in_a_transaction_is_kept(self) -> None:
         """For every instance, when the block has ended."""
@@ -120,7 +120,7 @@ class _NoConnection:
 
 
 class EnlistmentContract(Contract):
-    """What `enlist` promises. Only for stores that override it."""
+    """The promise of `enlist`. Only for stores that override it."""
 
     def test_a_store_that_takes_part_in_no_transaction_says_so(self) -> None:
         """`enlist` answers None, unless it was given a connection that it can work on."""
@@ -219,7 +219,7 @@ def _enlisted(store: DelayedMessageStore, connection: object) -> DelayedMessageS
 
 
 class LockContract(Contract):
-    """Who has a message."""
+    """The transaction that has a message."""
 
     def test_what_one_instance_has_in_hand_another_does_not_get(self) -> None:
         """Fetching locks, and passes over what is locked without waiting."""

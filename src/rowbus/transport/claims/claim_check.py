@@ -58,7 +58,7 @@ _write: Final = msgspec.json.Encoder().encode
 
 
 class _Claim(msgspec.Struct):
-    """What is in place of a value, as `ClaimCheckProperty<T>` is in a body of .NET's."""
+    """The stand-in for a value, as `ClaimCheckProperty<T>` is in a body of .NET's."""
 
     key: str = msgspec.field(name="Key")
     has_value: bool = msgspec.field(name="HasValue", default=True)

@@ -1,4 +1,4 @@
-"""How values in a table are cut, how long they are kept, and how many a message may have: arithmetic on values.
+"""The cutting of values in a table, how long they are kept, and how many a message may have: arithmetic on values.
 
 Invariant: no I/O; a value outlives every wait of its message that the sender asked for.
 """

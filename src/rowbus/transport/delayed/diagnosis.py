@@ -69,10 +69,10 @@ def diagnose_shifts(subject: str, shifts: Sequence[timedelta]) -> Finding | None
 QUARTER: Final = timedelta(minutes=15)
 FARTHEST: Final = timedelta(hours=14)  # that a time zone is from UTC
 CLOCKS: Final = timedelta(minutes=1)
-"""How far the clocks of the sender and of the database may be apart."""
+"""The distance that the clocks of the sender and of the database may have."""
 
 MOST_LOOKED_AT: Final = 100
-"""How many messages of a table are compared, those that are due next."""
+"""The number of messages of a table that are compared, those that are due next."""
 
 
 def shift_of(due: datetime, headers: str) -> timedelta | None:

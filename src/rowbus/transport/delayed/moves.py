@@ -49,7 +49,7 @@ class Fallback(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What became of a batch: how many messages were due, those of them that cannot be moved anywhere, and why."""
+    """The outcome of a batch: how many messages were due, those of them that cannot be moved anywhere, and why."""
 
     due: int
     stuck: Sequence[DueMessage] = ()
@@ -57,7 +57,7 @@ class Batch(NamedTuple):
 
     @property
     def moved(self) -> int:
-        """How many were moved."""
+        """The number of messages moved."""
         return self.due - len(self.stuck)
 
 

@@ -40,7 +40,7 @@ class DueMessage(NamedTuple):
 
 
 class PassedOver(NamedTuple):
-    """How far the messages go that are passed over: all that became due before a moment, and these at that moment."""
+    """The end of the messages that are passed over: all that became due before a moment, and these at that moment."""
 
     moment: int
     ids: tuple[str, ...]
@@ -122,7 +122,7 @@ def behind(place: PassedOver | None, stuck: Sequence[DueMessage]) -> PassedOver:
 
 
 class StuckMessages:
-    """What cannot be moved must not stand before what can: it is passed over, and tried again after ever longer waits.
+    """Messages that cannot be moved stand before none that can: they are passed over, and tried again ever later.
 
     Messages are tried again from the first on, batch by batch, and between two batches others are moved. What another
     mover had in its hands when it was passed, and what was stored for a time already passed, is met then.
@@ -136,7 +136,7 @@ class StuckMessages:
         self._times = 0
         self._until = 0.0
         self.place: PassedOver | None = None
-        """How far they go; None: there are none."""
+        """The end of them; None: there are none."""
 
     def met(self, stuck: Sequence[DueMessage]) -> None:
         """Note messages that cannot be moved, among those behind the place."""
@@ -176,7 +176,7 @@ class StuckMessages:
 
 
 class Pauses:
-    """How long a mover may sleep. What is overdue and cannot be had is in another mover's hands, or cannot be moved."""
+    """Return a mover's sleep. What is overdue and cannot be had is in another mover's hands, or cannot be moved."""
 
     def __init__(self, longest: float) -> None:
         """Look at least every `longest` seconds, and more often for a while after something was moved."""

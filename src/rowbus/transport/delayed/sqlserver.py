@@ -49,7 +49,7 @@ MISSING = "the table of delayed messages does not exist; create it with `rowbus 
 
 
 class _Place(NamedTuple):
-    """What finds a row: when it is due, and its position among those due at the same time."""
+    """The key that finds a row: when it is due, and its position among those due at the same time."""
 
     due: datetime
     position: int

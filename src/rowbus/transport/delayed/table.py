@@ -32,14 +32,14 @@ Due = timedelta | datetime
 
 
 class MovedBatch(NamedTuple):
-    """How many messages were due, up to a batch, and how many of them went to the queue they were expected to."""
+    """The messages that were due, up to a batch, and how many of them went to the queue they were expected to."""
 
     due: int
     moved: int
 
 
 class DelayedState(NamedTuple):
-    """How a table stands: counts stop at the limit given; `next_due` may be past; `at` is the database's time."""
+    """The state of a table: counts stop at the limit given; `next_due` may be past; `at` is the database's time."""
 
     waiting: int
     overdue: int

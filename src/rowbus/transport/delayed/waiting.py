@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rowbus.transport.delayed.policy import DueMessage
 
 MOST_READ = 100_000
-"""How many messages a search looks through before it says where it stopped."""
+"""The number of messages a search looks through before it says where it stopped."""
 
 
 class WaitingMessage(NamedTuple):

@@ -153,7 +153,7 @@ HOPELESS = (
 
 
 class AfterFailure(Enum):
-    """What becomes of a message after a failed attempt."""
+    """The fate of a message after a failed attempt."""
 
     WAIT = "wait"
     """A database or store is away, which is not the message's fault: try again later, count nothing."""
@@ -188,11 +188,11 @@ LONGEST_PAUSE: Final = 1.0
 """Seconds of the wait after a failure, unless the permitted rate asks for less."""
 
 MARGIN: Final = 2
-"""How many times the permitted rate is reached when nothing but failures comes."""
+"""The number of times that the permitted rate is reached when nothing but failures comes."""
 
 
 class RecoveryFailure(NamedTuple):
-    """What follows from a failure: whether it is the one that makes them critical, and for how many seconds to wait."""
+    """The consequence of a failure: whether it makes them critical, and for how many seconds to wait."""
 
     critical: bool
     wait: float

@@ -62,7 +62,7 @@ class Scope(NamedTuple):
 
 
 class Scopes(Protocol):
-    """How the transactions of one store are opened."""
+    """The opener of one store's transactions."""
 
     def open(self) -> AbstractAsyncContextManager[Scope]:
         """Open one; it commits when the block ends, and is rolled back when the block raises."""
@@ -145,7 +145,7 @@ class _RemovedElsewhereError(RowbusError):
 
 
 class Alarms(NamedTuple):
-    """What watches over the forwarding, and who is told of trouble that a person should look at.
+    """The watch over the forwarding, and who is told of trouble that a person should look at.
 
     Each breaker watches one kind of call: only a success of the same kind ends its outage.
     """
@@ -158,7 +158,7 @@ class Alarms(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What is granted to a message, and what becomes of it then."""
+    """The grant to a message, and what becomes of it then."""
 
     retries: int
     queue: QueueAddress
@@ -194,7 +194,7 @@ class Forwarder:
 
     @property
     def held(self) -> int:
-        """How many attempts wait that other messages need not wait for."""
+        """The number of attempts that wait that other messages need not wait for."""
         return min(self._holding, MOST_HELD)
 
     async def next_due(self) -> datetime | None:

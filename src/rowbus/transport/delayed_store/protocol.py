@@ -47,7 +47,7 @@ class DelayedMessage:
     """Its body, which a store keeps without looking into it."""
 
     number_of_retries: int = 0
-    """How often its failure had been counted when it was fetched; a store begins with 0."""
+    """The number of times its failure had been counted when it was fetched; a store begins with 0."""
 
 
 @runtime_checkable
@@ -139,26 +139,27 @@ class DelayedDeliverySettings:
     _: KW_ONLY
 
     number_of_retries: int = 0
-    """How often forwarding a due message, or storing one, is tried again after its first failure, before it goes to
+    """Times that forwarding a due message, or storing one, is tried again after its first failure, before it goes to
     the error queue. Exactly so often: a message gets number_of_retries + 1 attempts. Defaults to 0."""
 
     maximum_recovery_failures_per_second: float = 1
-    """How many failures to deal with a failed message (to count it, to move it to the error queue) are borne per
+    """Failures to deal with a failed message (to count it, to move it to the error queue) that are borne per
     second, over 30 s, before the critical-error callback is called. Defaults to 1."""
 
     time_to_trigger_store_circuit_breaker: timedelta = timedelta(seconds=30)
-    """How long storing must fail without a success before the critical-error callback is called. Defaults to 30 s."""
+    """The time that storing must fail without a success before the critical-error callback is called.
+    Defaults to 30 s."""
 
     time_to_trigger_fetch_circuit_breaker: timedelta = timedelta(seconds=30)
-    """How long fetching due messages must fail without a success before the critical-error callback is called.
+    """The time that fetching due messages must fail without a success before the critical-error callback is called.
     Defaults to 30 s."""
 
     time_to_trigger_dispatch_circuit_breaker: timedelta = timedelta(seconds=30)
-    """How long sending due messages must fail without a success before the critical-error callback is called.
+    """The time that sending due messages must fail without a success before the critical-error callback is called.
     Defaults to 30 s."""
 
     store_timeout: timedelta = timedelta(seconds=30)
-    """How long one call of the store may take before it is given up and counts as a failure of the store. While the
+    """The time that a call of the store may take before it is given up and counts as a failure of the store. While the
     endpoint stops, 5 s at most. Defaults to 30 s."""
 
     def __post_init__(self) -> None:
@@ -180,4 +181,4 @@ class DelayedDeliverySettings:
 
 
 DelayedDelivery: TypeAlias = "NativeDelayedDelivery | DelayedDeliverySettings | None"
-"""What an endpoint may be given as `delayed_delivery`; None: it cannot delay."""
+"""The values that an endpoint may be given as `delayed_delivery`; None: it cannot delay."""

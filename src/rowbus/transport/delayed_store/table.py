@@ -102,7 +102,7 @@ def delayed_store_table(address: QueueAddress) -> DelayedStoreTable:
 
 
 class TimeoutMessage(NamedTuple):
-    """What a message of the Timeouts queue says: where it goes, when it is due, and its own headers."""
+    """The contents of a message of the Timeouts queue: where it goes, when it is due, and its own headers."""
 
     destination: QueueAddress
     due: datetime

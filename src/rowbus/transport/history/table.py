@@ -29,14 +29,14 @@ HOURS_KEPT: Final = 720
 
 
 class Span(Enum):
-    """How far back a series goes, by the minutes of one point."""
+    """The span of a series, by the minutes of one point."""
 
     HOURS = 1
     DAYS = 60
 
     @property
     def points(self) -> int:
-        """How many points it has."""
+        """The number of its points."""
         return MINUTES_KEPT if self is Span.HOURS else HOURS_KEPT
 
 
@@ -66,7 +66,7 @@ class Point(NamedTuple):
 
 
 class HandlingCounts(NamedTuple):
-    """What a process handled since it told last: how often that failed, and how long it took otherwise."""
+    """The handling of a process since it told last: how often that failed, and how long it took otherwise."""
 
     failed: int
     durations: Sequence[int]

@@ -55,7 +55,7 @@ def quantile(counts: Sequence[int], share: float) -> float | None:
 
 
 class HandlingTimes:
-    """What was handled of one queue since it was last taken. A message costs a logarithm and an addition."""
+    """The handling of one queue since it was last taken. A message costs a logarithm and an addition."""
 
     def __init__(self, queue: QueueAddress) -> None:
         """Begin with nothing."""

@@ -31,12 +31,12 @@ MARK: Final = "#"
 MOST: Final = 256
 """Lanes of one endpoint."""
 OWN_SHARE: Final = 4
-"""How often the endpoint's own queue has a turn, where a lane of weight 1 has one."""
+"""The number of turns of the endpoint's own queue, where a lane of weight 1 has one."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,20}")
 
 
 class LaneKind(Enum):
-    """What chooses the lane of a message."""
+    """The rule that chooses the lane of a message."""
 
     KEY = "key"
     """Its key; the messages of a key are handled in the order of their commits."""
@@ -55,7 +55,7 @@ class Lanes:
     """Where a message says what chooses its lane."""
     names: tuple[str, ...]
     weights: tuple[int, ...]
-    """How many turns each lane has while all have messages."""
+    """The number of turns of each lane while all have messages."""
 
     @property
     def is_ordered(self) -> bool:

@@ -47,7 +47,7 @@ def _check_most(most: object) -> None:
 
 
 Limit = RateLimit | Concurrency
-"""What a handler may have."""
+"""The limits that a handler may have."""
 
 
 class Places(NamedTuple):

@@ -1,4 +1,4 @@
-"""Which messages of a receive may be handled now, and when the others come again: the decisions of rate limits.
+"""The choice of received messages that may be handled now, and when the others come again: rate limits' decisions.
 
 Invariant: pure. A message passes if each of its limits has a token for it; tokens of one that does not are given back.
 """
@@ -26,7 +26,7 @@ class LimitedMessage(NamedTuple, Generic[R]):
 
 
 class TokenRequest(NamedTuple):
-    """How many tokens are asked of a bucket: for messages that were deferred before, and for others."""
+    """The number of tokens asked of a bucket: for messages that were deferred before, and for others."""
 
     bucket: Bucket
     waited: int
@@ -34,7 +34,7 @@ class TokenRequest(NamedTuple):
 
 
 class TokenGrant(NamedTuple):
-    """How many were granted of what was asked, and in how many seconds the first of the others is to come again.
+    """The number of tokens granted of those asked, and in how many seconds the first of the others is to come again.
 
     The second of them comes an interval later, and so on.
     """
@@ -46,7 +46,7 @@ class TokenGrant(NamedTuple):
 
 
 class Verdict(NamedTuple, Generic[R]):
-    """What may be handled now, what is deferred for how many seconds, and the tokens that are not needed."""
+    """The messages that may be handled now, those deferred for how many seconds, and the tokens that are not needed."""
 
     passing: tuple[R, ...]
     deferred: Mapping[R, float]

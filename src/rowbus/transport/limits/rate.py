@@ -67,7 +67,7 @@ class RateLimit:
 
     @property
     def at_once(self) -> int:
-        """How many messages may come at once."""
+        """The number of messages that may come at once."""
         default = math.floor(_AT_ONCE / self.interval + 1e-9)
         return max(1, min(default, LARGEST_BURST)) if self.burst is None else self.burst
 

@@ -63,7 +63,7 @@ class Work(NamedTuple):
 
 
 class Cancelling(NamedTuple):
-    """Who wants work to end, and why."""
+    """A person who wants work to end, and why."""
 
     by: str
     why: str
@@ -74,7 +74,7 @@ class Cancelling(NamedTuple):
 
 
 class WorkStatus(NamedTuple):
-    """How a message stands whose handler takes long, from its move out of the queue to the handler's end.
+    """The state of a message whose handler takes long, from its move out of the queue to the handler's end.
 
     `fraction` and `note` are what the handler said last with `LongContext.progress`; None: nothing so far.
     """
@@ -92,7 +92,7 @@ class WorkStatus(NamedTuple):
     fraction: float | None
     note: str | None
     cancelled_by: str | None
-    """Who has asked for its end."""
+    """The person who has asked for its end."""
 
 
 class LongWorkTable(RecordStatements):

@@ -1,1 +1,1 @@
-"""What operators did to queues: who, when, what, how many; a table of our own."""
+"""The trail of what operators did to queues: who, when, what, how many; a table of our own."""

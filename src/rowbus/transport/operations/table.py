@@ -132,7 +132,7 @@ def operations_table(addresses: Addresses) -> OperationsTable:
 
 
 class Act(NamedTuple):
-    """What one person does: to which queue, to which of its messages, and to how many, if that is known."""
+    """The act of one person: on which queue, on which of its messages, and on how many, if that is known."""
 
     person: str
     action: str
@@ -148,7 +148,7 @@ class Note:
         """Note for an operation of this identity. No I/O."""
         self._session, self._table, self._identity = session, table, identity
         self.person = person
-        """Who runs this process, and the role of the session; empty where there is no trail."""
+        """The user of this process, and the role of the session; empty where there is no trail."""
 
     def __call__(self, done: int, stayed: int = 0) -> None:
         """Add so many messages that it was done to, and so many that stayed."""

@@ -1,1 +1,1 @@
-"""What operators have paused: endpoints, queues, consumers of logs, recurring messages; a table of our own."""
+"""The pauses that operators made: endpoints, queues, consumers of logs, recurring messages; a table of our own."""

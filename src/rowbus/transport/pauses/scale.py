@@ -1,4 +1,4 @@
-"""How much of an endpoint runs, where an operator says so: messages at a time in a process, or worker processes.
+"""The size of an endpoint, where an operator says so: messages at a time in a process, or worker processes.
 
 Invariant: what an operator says counts as long as it is in force, and what the program says counts afterwards.
 """

@@ -42,11 +42,11 @@ MESSAGE: Final = "message"
 """The kind of a hold on one message, by its id: who has it in hand is to end its handler."""
 
 MOST: Final = 1000
-"""How much can be said to run, at most."""
+"""The largest figure that can be said."""
 
 
 class PauseKind(Enum):
-    """What can be paused."""
+    """The kind of thing that can be paused."""
 
     ENDPOINT = "endpoint"
     QUEUE = "queue"
@@ -55,7 +55,7 @@ class PauseKind(Enum):
 
 
 class ScaleKind(Enum):
-    """How much of an endpoint runs: messages at a time in a process, or processes of `rowbus run --workers`."""
+    """The figures of an endpoint: messages at a time in a process, or processes of `rowbus run --workers`."""
 
     CONCURRENCY = "concurrency"
     WORKERS = "workers"

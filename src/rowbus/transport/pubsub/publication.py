@@ -41,7 +41,7 @@ LONGEST: Final = 200
 """Characters that fit into each column of the table: varchar(200)."""
 
 EVERY_EVENT: Final = ("NServiceBus.IEvent", "NServiceBus.IMessage", "System.Object")
-"""What every .NET event is too, so that .NET subscribers may be written down under these names."""
+"""The types that every .NET event has too, so that .NET subscribers may be written down under these names."""
 
 _OF_NO_QUEUE: Final = ("25", "57")  # the transaction had failed before; a user or a timeout cancelled it
 

@@ -39,7 +39,7 @@ MOST_REMEMBERED = 1000  # events whose subscribers are remembered
 
 
 class _Answer(NamedTuple):
-    """What the database said, or is about to say, and when it was asked."""
+    """The database's answer, or the one on its way, and when it was asked."""
 
     asked: float
     task: asyncio.Future[Addresses]

@@ -50,7 +50,7 @@ NO_QUEUE: Final = "what is there is no queue"
 
 
 class DestinationRule(NamedTuple):
-    """What is allowed: `queues`, some of which stand for a schema's, or None for any; `allowed` is for people."""
+    """Allowed destinations: `queues`, some of which stand for a schema's, or None for any; `allowed` is for people."""
 
     queues: frozenset[QueueAddress] | None
     allowed: str
@@ -72,7 +72,7 @@ ANY_QUEUE: Final = DestinationRule(None, "any queue")
 
 
 class Standing(NamedTuple):
-    """What the database says of a destination: None for `reason` if nothing is there, empty if it is a queue to use."""
+    """The database's word on a destination: None for `reason` if nothing is there, empty if it is a queue to use."""
 
     reason: str | None
     is_firm: bool = True
@@ -106,7 +106,7 @@ def moved_destinations(allowed: Allowed, delayed: QueueAddress) -> Destinations:
 
 
 class Destinations:
-    """What may be sent on from one queue."""
+    """The destinations of what may be sent on from one queue."""
 
     def __init__(
         self,

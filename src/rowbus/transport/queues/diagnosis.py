@@ -50,7 +50,7 @@ _SHORTEST: Final = {"lock_timeout": timedelta(seconds=5)}  # of those that may b
 
 
 class Level(Enum):
-    """How bad it is."""
+    """The gravity of a finding."""
 
     OK = "ok"
     WARN = "warn"
@@ -86,7 +86,7 @@ _UTC: Final = {"UTC", "ETC/UTC", "GMT", "ETC/GMT", "ETC/UCT", "UCT", "ZULU", "ET
 
 
 class ServerFacts(NamedTuple):
-    """What a session sees of its server; the columns of `catalog/server.sql`."""
+    """The server as a session sees it; the columns of `catalog/server.sql`."""
 
     version_number: int
     version: str
@@ -121,7 +121,7 @@ class ServerFacts(NamedTuple):
 
 
 class SnapshotHolder(NamedTuple):
-    """Who keeps dead rows from being removed; the columns of `catalog/snapshot_holders.sql`."""
+    """One that keeps dead rows from being removed; the columns of `catalog/snapshot_holders.sql`."""
 
     kind: str
     name: str
@@ -141,7 +141,7 @@ class EndedLoops(NamedTuple):
 
 
 class Storage(NamedTuple):
-    """What a queue occupies: rows are estimates, `bytes` is the file of the table, without indexes and bodies aside."""
+    """The size of a queue: rows are estimates, `bytes` is the file of the table, without indexes and bodies aside."""
 
     address: QueueAddress
     live_rows: int

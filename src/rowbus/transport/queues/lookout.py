@@ -113,7 +113,7 @@ class Lookout:
 
     @property
     def patience(self) -> float:
-        """How long, in seconds, one of so many may keep a connection that it does not use."""
+        """The time, in seconds, that one of so many may keep a connection that it does not use."""
         return PATIENCE / max(1, len(self._members))
 
     def ignore(self, watch: QueueWatch) -> None:
@@ -290,7 +290,7 @@ def lookout_of(database: Database) -> Lookout | None:
 
 
 class QueueWatch:
-    """What waits for messages of one queue. For one event loop."""
+    """The wait for messages of one queue. For one event loop."""
 
     def __init__(
         self,
@@ -331,7 +331,7 @@ class QueueWatch:
 
     @property
     def patience(self) -> float:
-        """How long, in seconds, one of those who share the lookout may keep a connection idle."""
+        """The time, in seconds, that one of those who share the lookout may keep a connection idle."""
         return self._lookout.patience
 
     def mute(self) -> None:

@@ -34,7 +34,7 @@ _GRANT: Final = "revoke that, as `rowbus schema grants --queue QUEUE --send --ro
 
 
 class Fault(NamedTuple):
-    """What is wrong with a table's surroundings, and what to do about it."""
+    """The fault in a table's surroundings, and what to do about it."""
 
     table: str
     text: str

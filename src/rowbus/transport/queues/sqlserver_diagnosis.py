@@ -29,7 +29,7 @@ IDLE_FAILURE: Final = timedelta(hours=1)
 
 
 class SqlServerFacts(NamedTuple):
-    """What a session sees of its server and its catalog; the columns of `catalog/server.sql`."""
+    """The server and its catalog as a session sees them; the columns of `catalog/server.sql`."""
 
     version: str
     catalog: str

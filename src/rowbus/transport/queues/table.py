@@ -62,7 +62,7 @@ class MessageTable(Protocol):
 
     @property
     def copy(self) -> Query:
-        """What `Session.copy` streams rows into."""
+        """The stream of rows that `Session.copy` writes."""
         raise NotImplementedError
 
     def copy_rows(

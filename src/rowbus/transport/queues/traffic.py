@@ -32,7 +32,7 @@ LOOKED_AT: Final = 1_000
 
 
 class Kind(Enum):
-    """What a queue is for, as far as its name and its oldest message tell."""
+    """The purpose of a queue, as far as its name and its oldest message tell."""
 
     QUEUE = "queue"
     ERROR = "error queue"
@@ -53,7 +53,7 @@ class Receivers(NamedTuple):
 
 
 class QueueState(NamedTuple):
-    """How a queue stands: `depth` stops at the limit given, `oldest_headers` is raw text, `at` the database's time.
+    """The state of a queue: `depth` stops at the limit given, `oldest_headers` is raw text, `at` the database's time.
 
     `in_hand` is None where the database cannot tell; then `depth` leaves out messages in flight.
     """
@@ -65,7 +65,7 @@ class QueueState(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """How a queue stands. `waited` is the age of the oldest message; None, and no `receivers`: not known.
+    """The state of a queue. `waited` is the age of the oldest message; None, and no `receivers`: not known.
 
     An age below zero is that of a message whose `sender` has a clock that is ahead.
     """

@@ -60,7 +60,7 @@ MOST_SEEN: Final = 500  # characters of what was seen
 PROCESS: Final = "The process that handled the message "
 """The beginning of what was seen when a process died. A message of this kind is handled alone in its process."""
 UNEXPLAINED: Final = 3
-"""How often in a row one message may be in hand when its server goes away, before that counts against it."""
+"""Times in a row that one message may be in hand when its server goes away, before that counts against it."""
 
 _COUNT: Final = re.compile(r"[0-9]{1,6}")
 _ADVICE: Final = {
@@ -224,7 +224,7 @@ def is_missed(time_left: float, headers: Mapping[str, str | None]) -> bool:
 
 
 class Interruption(NamedTuple):
-    """How often a message failed before it was put back, and what was seen the last time."""
+    """The number of times a message failed before it was put back, and what was seen the last time."""
 
     times: int
     said: str

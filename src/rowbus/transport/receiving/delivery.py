@@ -95,7 +95,7 @@ T = TypeVar("T")
 
 
 class ErrorResult(Enum):
-    """What the error policy did with a failed message."""
+    """The deed of the error policy with a failed message."""
 
     HANDLED = "handled"
     """It has been dealt with (moved, discarded): consume it."""
@@ -257,7 +257,7 @@ DecidesOutage = Callable[[BaseException], "float | None"]
 
 
 class Callbacks(NamedTuple):
-    """Who processes what a receiver receives.
+    """The processor of what a receiver receives.
 
     `on_message` raises to fail; `on_error` decides; `on_poison` makes the error-queue message for a row that cannot
     be read; `on_critical_error` is told, once for each outage, of trouble that a person should look at.

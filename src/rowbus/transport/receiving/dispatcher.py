@@ -52,7 +52,7 @@ AT_ONCE = timedelta(0)
 
 
 class Delays(Protocol):
-    """How an endpoint delays messages."""
+    """The way in which an endpoint delays messages."""
 
     def statements(self, sends: Sequence[DelayedSend]) -> list[Statement[object]]:
         """Return the statements that keep these messages until they are due; at least one is given."""

@@ -40,7 +40,7 @@ PERIOD: Final = 0.5  # seconds between two looks
 ASKED_EVERY: Final = 1.0  # seconds until what operators say of an endpoint at work is looked up in the table
 SLOW: Final = 30.0  # seconds after which a handler is warned of, and ten times later again
 LASTS: Final = timedelta(seconds=10)
-"""How long a cancellation is in force: long enough for who has the message, or takes it from who was lost just then."""
+"""The time that a cancellation is in force: long enough for who has the message, or takes it from one just lost."""
 
 
 def cancel_in_hand(session: Session, pauses: QueueAddress, message_id: str, cancelling: Cancelling) -> None:

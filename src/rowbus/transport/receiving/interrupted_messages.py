@@ -203,7 +203,7 @@ MOST_PUT_OFFS: Final = 10  # after which a suspect is handled beside others
 
 
 class Seclusion:
-    """What is handled in this process, by all receivers of an endpoint. For one event loop."""
+    """The calls that are handled in this process, by all receivers of an endpoint. For one event loop."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin with nothing in hand; `clock` counts seconds and never goes back."""

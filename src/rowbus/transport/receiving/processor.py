@@ -104,7 +104,7 @@ class Processor:
         self._in_hand = of_this_process()
         self._remarks = Remarks(address)
         self.completed = 0
-        """How many messages have been completed."""
+        """The number of messages completed."""
 
     async def process(
         self,

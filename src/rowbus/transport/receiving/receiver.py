@@ -77,10 +77,10 @@ class Receiver(Service):
     """The receiving side of one queue. For one event loop."""
 
     hold: Hold | None = None
-    """What knows whether an operator has paused it."""
+    """The hold that knows whether an operator has paused it."""
 
     order: Order | None = None
-    """What knows which messages wait for others of their key; in a queue without order None."""
+    """The order that knows which messages wait for others of their key; in a queue without order None."""
 
     places: PlaceKeeper | None = None
     """The places of keys that its endpoint's queues share, where handlers have limits of concurrency."""
@@ -92,7 +92,7 @@ class Receiver(Service):
     """Where its slots leave their sessions between two turns, if there are some."""
 
     trips: RoundTrips | None = None
-    """What notes the round trips of the slots, in a process that traces."""
+    """The notes of the round trips of the slots, in a process that traces."""
 
     _is_obstructed = False  # a full look found nothing, though something may be there
     _is_cured_by_a_look = True  # what failed last works again when a look finds nothing
@@ -217,7 +217,7 @@ class Receiver(Service):
 
     @property
     def patience(self) -> float | None:
-        """How long, in seconds, an idle slot keeps its connections; None: for ever."""
+        """The time, in seconds, that an idle slot keeps its connections; None: for ever."""
         return self.peeking.patience if self.order is None else None
 
     async def enter(self, session: AsyncSession, most: int) -> int:

@@ -1,4 +1,4 @@
-"""What a receiver tells of its messages: log lines for those that go an unusual way, spans of round trips.
+"""A receiver's remarks on its messages: log lines for those that go an unusual way, spans of round trips.
 
 Invariants: each remark names the row and the queue, and has the message's fields, as far as its headers can be read;
 spans are made only where the process traces; a round trip costs nothing else.

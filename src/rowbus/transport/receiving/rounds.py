@@ -73,11 +73,11 @@ class QueueLooks:
 
 
 class Peeking(Protocol):
-    """What a receiver has looked for messages."""
+    """The looks of a receiver for messages."""
 
     @property
     def patience(self) -> float | None:
-        """How long, in seconds, an idle slot keeps its connections; None: for ever."""
+        """The time, in seconds, that an idle slot keeps its connections; None: for ever."""
         raise NotImplementedError
 
     async def look(self) -> bool:

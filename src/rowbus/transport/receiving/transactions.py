@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Outgoing(NamedTuple):
-    """What is to be sent or appended: by handlers that succeeded, and as the verdict on messages that did not.
+    """Messages and events that are to leave: of handlers that succeeded, and as the verdict on messages that did not.
 
     `afterwards` are the calls that those handlers want made after the commit.
     """

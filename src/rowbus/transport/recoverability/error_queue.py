@@ -50,12 +50,12 @@ ITSELF = "failed in the error queue itself (--to gives another queue)"
 
 
 class Result(NamedTuple):
-    """What was done: how many messages for each queue they went to, and how many stayed, for each reason."""
+    """The outcome: how many messages for each queue they went to, and how many stayed, for each reason."""
 
     moved: Counter[QueueAddress]
     stayed: Counter[str]
     retried: int = 0
-    """How many of those that were discarded ServiceControl had sent back, and so waits for."""
+    """The number of discarded messages that ServiceControl had sent back, and so waits for."""
 
 
 class ErrorQueue:
@@ -74,7 +74,7 @@ class ErrorQueue:
         self._keep = keep
         self._table = error_queue_table(address)
         self.acknowledgements = 0
-        """How many acknowledgements for ServiceControl the last look has passed over so far."""
+        """The number of acknowledgements for ServiceControl that the last look has passed over so far."""
 
     def find(self, selection: Selection) -> Iterator[FailedMessage]:
         """Give the messages meant, the oldest first. Raises QueueNotFoundError, StorageError."""

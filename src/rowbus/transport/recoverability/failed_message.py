@@ -82,7 +82,7 @@ class Group(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """Which failed messages are meant: those that fit everything that is given; nothing given means all.
+    """A choice of failed messages: those that fit everything that is given; nothing given means all.
 
     `ids` are message ids or row ids; names of exceptions and types may be given by their last part; `since` and
     `until` bound the time of failure, and leave out messages that do not tell it.

@@ -100,7 +100,7 @@ class Frame(NamedTuple):
 
 
 class StackTrace(NamedTuple):
-    """What is told of a failure: the headers Message, StackTrace and Source."""
+    """The words on a failure: the headers Message, StackTrace and Source."""
 
     message: str
     text: str

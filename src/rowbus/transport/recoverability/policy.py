@@ -47,9 +47,9 @@ ALWAYS_UNRECOVERABLE: tuple[type[BaseException], ...] = (
 )
 
 LONGEST_WAIT: Final = timedelta(hours=1)
-"""How long a message waits for the newer version of its program that wrote its saga: for a rolling upgrade."""
+"""The time that a message waits for the newer version of its program that wrote its saga: for a rolling upgrade."""
 LOOK_AGAIN: Final = timedelta(seconds=10)
-"""How long it waits at a time."""
+"""The time that it waits at once."""
 
 _ALL: Final = 2**32
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
@@ -133,7 +133,7 @@ class FailedAttempt(NamedTuple):
 
     @property
     def delayed_retries(self) -> int:
-        """How many delayed retries the message has had; 0 if its headers do not say, or make no sense."""
+        """The number of delayed retries that the message has had; 0 if its headers do not say, or make no sense."""
         text = (self.headers.get(Header.RETRIES) or "").strip()
         return int(text) if _COUNT.fullmatch(text) else 0
 
@@ -187,7 +187,7 @@ Verdict = ImmediateRetry | DelayedRetry | MoveToErrorQueue | Discard
 
 
 class Decision(NamedTuple):
-    """What was decided about a message after a failed attempt, for those who observe an endpoint.
+    """The decision about a message after a failed attempt, for those who observe an endpoint.
 
     One whose row cannot be read has 0 `failures`, and only those headers that could be read.
     """
@@ -208,7 +208,7 @@ Observer = Callable[[Decision | Throttling], None]
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often failed messages are tried again, and when: of one handler, in place of the endpoint's.
+    """The number and times of retries of failed messages: of one handler, in place of the endpoint's.
 
     `@endpoint.handler(retries=rowbus.Retries(5, backoff=rowbus.exponential("1s", cap="10m", jitter=True)))`.
     """

@@ -134,7 +134,7 @@ def _interval(every: timedelta, tz: str | None) -> Interval:
 
 
 CatchUp: TypeAlias = Literal["skip", "one", "all"]
-"""What becomes of missed ticks: none is sent; one, if none is due now; each."""
+"""The fate of missed ticks: none is sent; one, if none is due now; each."""
 
 MISSED_AFTER: Final = timedelta(minutes=1)
 MOST_TICKS: Final = 100  # sent in one transaction

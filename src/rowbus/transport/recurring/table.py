@@ -41,7 +41,7 @@ class ScheduleRow(NamedTuple):
     next_due: datetime
     last_sent: datetime | None
     at: datetime
-    """What time it is by the database's clock."""
+    """The time by the database's clock."""
 
 
 class RecurringTable(RecordStatements):

@@ -1,4 +1,4 @@
-"""What is decided about requests: the name of a queue for answers, and which of them have been left behind.
+"""Decisions about requests: the name of a queue for answers, and which of them have been left behind.
 
 Invariant: pure; a queue whose name was not made here is never one that is to be removed.
 """
@@ -34,7 +34,7 @@ def shortened(name: str) -> str:
 
 
 class LeftBehind:
-    """Which queues have been without an owner at two looks in a row.
+    """Queues that have been without an owner at two looks in a row.
 
     At one look the owner may be about to come back: its connection broke, and it makes another.
     """

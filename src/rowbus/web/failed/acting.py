@@ -67,7 +67,7 @@ class FormSelection(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """What they are, for people."""
+        """The selection, for people."""
         fields = {**self.wanted.fields, "group": self._kind}
         said = [f"{name} {value}" for name in FIELDS if (value := fields.get(name))]
         if ticked := self.wanted.fields.get("ticked"):

@@ -100,7 +100,7 @@ class Message(NamedTuple):
 
     @property
     def traces(self) -> list[tuple[str, list[Calls]]]:
-        """What the exception's headers have of where it was raised: a title each, and the calls."""
+        """The exception's headers on where it was raised: a title each, and the calls."""
         headers = self.headers or {}
         return [(title, list(folded(text))) for title, name in TRACES if (text := headers.get(name))]
 

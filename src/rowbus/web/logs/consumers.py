@@ -62,7 +62,7 @@ class OneLog(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What moving a consumer to a tick would do: so many events, counted up to a limit, come again or never."""
+    """The effect of moving a consumer to a tick: so many events, counted up to a limit, come again or never."""
 
     consumer: ConsumerState
     tick: int
@@ -72,7 +72,7 @@ class Move(NamedTuple):
 
     @property
     def effect(self) -> str:
-        """What it would do, in a sentence."""
+        """The effect, in a sentence."""
         if self.again:
             return f"{_events(self.again)} given to it again."
         if self.skipped:

@@ -57,7 +57,7 @@ class Begun(NamedTuple):
 
 
 class _Client(Protocol):
-    """What we use of Authlib's client."""
+    """The part of Authlib's client that we use."""
 
     client_kwargs: dict[str, Any]
     server_metadata: dict[str, Any]

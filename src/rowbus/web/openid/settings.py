@@ -19,13 +19,13 @@ ANYBODY: Final = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenIdConnect:
-    """How people sign in. Raises ConfigurationError for what cannot be."""
+    """The way in which people sign in. Raises ConfigurationError for what cannot be."""
 
     issuer: str
     """The provider, as it names itself: its `/.well-known/openid-configuration` says the rest."""
 
     client_id: str
-    """What the provider calls this page."""
+    """The provider's name for this page."""
 
     address: str
     """Where browsers open the page, with the path below which it is mounted: `https://queues.example.com`. The provider
@@ -35,7 +35,7 @@ class OpenIdConnect:
     """The client's secret at the provider; none for a public client, which has PKCE alone."""
 
     scopes: tuple[str, ...] = ("openid", "profile", "email")
-    """What the provider is asked for; some want one more before they tell groups."""
+    """The scopes asked of the provider; some want one more before they tell groups."""
 
     claim: str = "groups"
     """The claim that has a person's groups; dots lead into objects: `realm_access.roles`."""

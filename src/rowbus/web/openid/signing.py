@@ -38,7 +38,7 @@ logger = logging.getLogger("rowbus.web")
 
 
 class Slip(NamedTuple):
-    """What a cookie holds, with its own id, and when its time is over in seconds since 1970."""
+    """The contents of a cookie, with its own id, and when its time is over in seconds since 1970."""
 
     id: str
     until: float

@@ -1,4 +1,4 @@
-"""What is in a queue, who sends to it, and who has which of its messages in hand.
+"""The messages in a queue, who sends to it, and who has which of its messages in hand.
 
 Invariant: bounded, whatever the queue holds: `ON_A_PAGE` messages are shown; only a table with a queue's columns and a
 trusted owner is read.
@@ -69,7 +69,7 @@ class QueuedMessage(NamedTuple):
 
     @property
     def message_id(self) -> str:
-        """What its headers say it is called."""
+        """The name by its headers."""
         return (self.headers or {}).get(Header.MESSAGE_ID) or ""
 
 

@@ -31,7 +31,7 @@ _FOLDER = "web/sql/postgresql"
 
 
 class Counters(NamedTuple):
-    """What was counted of a table since the statistics were reset; `live` is an estimate."""
+    """Counts of a table since the statistics were reset; `live` is an estimate."""
 
     inserted: int
     deleted: int
@@ -51,7 +51,7 @@ class Instances(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QueueFigures:
-    """How a queue stands. `depth` is an estimate unless it `is_exact`; rates are messages a second.
+    """The state of a queue. `depth` is an estimate unless it `is_exact`; rates are messages a second.
 
     `counted` is what rates are worked out from; `left_out` says why nothing was read of it.
     """
@@ -76,13 +76,13 @@ class QueueFigures:
 
     @property
     def kind(self) -> Kind:
-        """What it is for: error and audit queues are called so by convention, in any case."""
+        """The purpose: error and audit queues are called so by convention, in any case."""
         return kind_of(self.address)
 
 
 @dataclass(frozen=True, slots=True)
 class DelayedFigures:
-    """How a table of delayed messages stands; counts stop at a limit. `mover` moves what is due, if it can be seen."""
+    """A table of delayed messages now; counts stop at a limit. `mover` moves what is due, if it can be seen."""
 
     address: QueueAddress
     state: DelayedState
@@ -126,7 +126,7 @@ class Snapshot:
     examined: datetime | None = None
     """When the doctor found them."""
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What could not be looked at, and why, by the name of the part."""
+    """Parts that could not be looked at, and why, by their names."""
     trouble: str = ""
 
     def queue(self, address: QueueAddress) -> QueueFigures | None:

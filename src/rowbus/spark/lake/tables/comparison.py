@@ -32,7 +32,7 @@ _MODULUS: Final = 2 ** (8 * _BYTES)
 
 
 class Content(NamedTuple):
-    """How many rows there are, and their checksum."""
+    """The number of rows, and their checksum."""
 
     rows: int
     checksum: int

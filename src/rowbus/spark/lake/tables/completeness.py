@@ -1,4 +1,4 @@
-"""How far a table of a lake is complete: the snapshot of a tick or of its copy, whose transactions it all shows.
+"""The completeness of a table of a lake: the snapshot of a tick or of its copy, whose transactions it all shows.
 
 Invariants: pure, no clock; what is said never exceeds what the table holds: of copies of which only the table knows
 which it holds, the earliest counts.
@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Completeness(NamedTuple):
-    """How far a table is complete."""
+    """The completeness of a table."""
 
     tick: int | None
     """The log's tick whose events are all in the table; None before the first batch after its copy."""

@@ -42,7 +42,7 @@ ASKED: Final = "asked"
 COPIES: Final = "copies"
 HISTORY: Final = "history"
 _ODD: Final = re.compile(r"[^\w .,&+@!'()$=-]")
-"""What paths may not have, nor the addresses that libraries make of them."""
+"""Texts that paths may not have, nor the addresses that libraries make of them."""
 
 
 class LakeFolder:

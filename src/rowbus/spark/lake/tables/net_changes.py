@@ -1,4 +1,4 @@
-"""What a micro-batch changes in one table: whether it is emptied, of each key the last row, its origin.
+"""The changes of a micro-batch in one table: whether it is emptied, of each key the last row, its origin.
 
 Invariants: changes that the table's copy shows already are left out, and the order is that of the events; the changes
 and their order are those of `changes_of`.
@@ -49,7 +49,7 @@ class StagedChange(NamedTuple):
 
 
 class NetChanges(NamedTuple):
-    """What is to be done to a table."""
+    """The work to be done on a table."""
 
     truncated: bool
     written: list[Row]

@@ -1,4 +1,4 @@
-"""What is known of a lake beside its tables: small JSON files, in the lake's folder or object store.
+"""Facts of a lake beside its tables: small JSON files, in the lake's folder or object store.
 
 They lie where the tables are, so a lake can be read, compared and moved without the database that it follows; nothing
 in them must change together with it, because each table's own commits say what counts.

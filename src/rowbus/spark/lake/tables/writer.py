@@ -134,7 +134,7 @@ class TablesSettings:
     """After how many batches small files are merged; 0: never."""
 
     keep_hours: int = KEEP_HOURS
-    """How old files become that no version needs any more."""
+    """The age of files that no version needs any more."""
 
     kept_checkpoint: str | None = None
     """The folder of the checkpoint of which what a next run needs is kept beside the tables."""

@@ -1,4 +1,4 @@
-"""What the messages of queues and logs say about their way: who sent, received and failed to handle them, and when.
+"""Facts that the messages of queues and logs tell of their way: who sent, received and failed to handle them, and when.
 
 Everything is read from headers (docs/wire-format.md#headers), as Rowbus and NServiceBus write them, in Spark's own
 expressions: no Python runs for a message.
@@ -201,7 +201,7 @@ _LAMBDA: Final = re.compile(r"<(\w*)>[bg]__[\w|]+")
 
 
 class Signature(NamedTuple):
-    """What tells one kind of failure from another: what was said, where it was raised, and a hash of the way there."""
+    """The marks of one kind of failure: what was said, where it was raised, and a hash of the way there."""
 
     pattern: str
     where: str

@@ -41,7 +41,7 @@ COLUMNS: Final = ("log", *EVENT_COLUMNS)
 
 
 class Sources(NamedTuple):
-    """What a report is to be made of, as a user gave it."""
+    """The sources of a report, as a user gave them."""
 
     queues: Sequence[QueueAddress] = ()
     archives: Sequence[Path | str] = ()

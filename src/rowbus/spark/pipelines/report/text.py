@@ -41,7 +41,7 @@ class ReportTables:
 
     made_at: datetime
     inputs: Sequence[str]
-    """What was read, in words: `queue "public"."error"`, `log shop`."""
+    """The sources that were read, in words: `queue "public"."error"`, `log shop`."""
     tables: Mapping[str, pa.Table]
     since: datetime | None = None
     until: datetime | None = None

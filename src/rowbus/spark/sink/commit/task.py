@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rowbus.spark.sink.commit.batch import BatchKey
 
 LOCK_WAIT = "60s"
-"""How long a transaction that will be prepared waits for a lock."""
+"""The time that a transaction that will be prepared waits for a lock."""
 
 
 class Target(Protocol):

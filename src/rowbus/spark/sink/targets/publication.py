@@ -1,4 +1,4 @@
-"""What rows pass through on their way: columns in the order of a stage, and the statements that publish stages.
+"""The way of rows: columns in the order of a stage, and the statements that publish stages.
 
 Invariants: a statement here reads one stage, writes as many rows as it has (a merge: at most as many), and runs in the
 transaction that writes the batch into the ledger; a column that the target does not know is an error; it is never

@@ -166,7 +166,7 @@ class QueueTarget:
     time_to_be_received: timedelta | None
     notify: bool
     sender: Identity
-    """Who sends: the driver's program, not that of the process in which a task runs."""
+    """The sender: the driver's program, not that of the process in which a task runs."""
 
     @property
     def name(self) -> str:

@@ -33,7 +33,7 @@ MOST_LISTED: Final = 1_000
 
 
 class DiscardedMessages(NamedTuple):
-    """What one operation discarded of one queue, and when."""
+    """The part of one queue in what one operation discarded, and when."""
 
     operation: str
     queue: str

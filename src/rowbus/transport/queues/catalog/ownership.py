@@ -1,4 +1,4 @@
-"""Whose table it is, and whether it is read: a table runs its owner's code in the session that reads it.
+"""The owner of a table, and whether it is read: a table runs its owner's code in the session that reads it.
 
 A view does, and a row security policy, a cast of a column's type, an expression of an index.
 
@@ -34,10 +34,10 @@ class Ownership(NamedTuple):
     """Whether only trusted roles can alter it, or put something in its place."""
 
     things: Sequence[str] = ()
-    """What it runs of owners that are not trusted: functions, operators, types."""
+    """The code that it runs of owners that are not trusted: functions, operators, types."""
 
     owners: Sequence[str] = ()
-    """Whose each of these is."""
+    """The owner of each of these."""
 
     @property
     def reason(self) -> str:
@@ -52,7 +52,7 @@ class Ownership(NamedTuple):
 
     @property
     def runs(self) -> str:
-        """What it runs of a stranger's when it is written to; empty if there is nothing."""
+        """The code of a stranger's that it runs when it is written to; empty if there is none."""
         return f"it runs {self.things[0]}, which belongs to {self.owners[0]}" if self.things else ""
 
 

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Guard(NamedTuple):
-    """What keeps a table as it is for the rest of a transaction, and then says whose it is."""
+    """The statements that keep a table as it is for the rest of a transaction, and then say whose it is."""
 
     lock: Sequence[Statement[None]]
     owners: Statement[Mapping[QueueAddress, Ownership]]
 
 
 class Catalog(Protocol):
-    """What exists in a database, and the server it is on; what waits for a lock says so.
+    """The contents of a database, and the server it is on; what waits for a lock says so.
 
     Tables are found by their shape, whoever made them: `catalog.looking` finds those that may be read.
     """

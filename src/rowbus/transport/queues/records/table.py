@@ -48,28 +48,28 @@ class OwnTable(NamedTuple):
     is_viewed: bool = False
     """Whether people look into it, and operators change it."""
     sender: ForSenders | None = None
-    """What senders are granted on it, if they write to it."""
+    """The grant of senders on it, if they write to it."""
     check: Callable[[AsyncSession], Awaitable[None]] | None = None
-    """What its endpoint looks at before it begins to receive; raises ConfigurationError for what cannot work."""
+    """The check of its endpoint before it begins to receive; raises ConfigurationError for what cannot work."""
 
 
 class RecordStatements:
     """Statements on one table; each runs in its runner's transaction."""
 
     folder: ClassVar[str]
-    """What it is about; its files are in `<folder>/sql/<database>`."""
+    """The subject; its files are in `<folder>/sql/<database>`."""
 
     variable: ClassVar[str]
-    """What its files call it."""
+    """The name in its files."""
 
     remedy: ClassVar[str]
-    """What to do when it is missing."""
+    """The remedy when it is missing."""
 
     loader: ClassVar[Loader]
     """Loads the database's files."""
 
     privileges: ClassVar[tuple[str, ...]] = ()
-    """What a role needs on it that uses it where it is there; for tables that may be missing."""
+    """The privileges that a role needs on it that uses it where it is there; for tables that may be missing."""
 
     def __init__(self, address: QueueAddress) -> None:
         """Bind the SQL files to the table. No I/O."""
@@ -129,7 +129,7 @@ class RecordKeeper(Periodic):
     """Keeps one table within its time. For one event loop."""
 
     what: ClassVar[str]
-    """What it forgets."""
+    """The kind of rows that it forgets."""
 
     logger: ClassVar[logging.Logger]
 

@@ -42,7 +42,7 @@ TIMED_OUT: Final = "57014"
 
 
 class Kind:
-    """What the messages of a group have in common, as `rowbus errors` groups them; compared by identity."""
+    """The common facts of a group's messages, as `rowbus errors` groups them; compared by identity."""
 
     __slots__ = ("__weakref__", "exception", "failed_queue", "is_readable", "key", "type")
 
@@ -82,7 +82,7 @@ class Failure(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Which failed messages are meant: those that fit everything that is given; nothing given means all.
+    """A choice of failed messages: those that fit everything that is given; nothing given means all.
 
     `selection` is as of the commands; `conversation` is an id; `group` is the key of a kind; `text` is anywhere in the
     headers or the body, letter for letter, or is the id of a row. Only the database can tell of `text`.
@@ -109,7 +109,7 @@ class Search(NamedTuple):
 
 
 class _Kinds(dict[Kind, bool]):
-    """Which kinds a search means."""
+    """The kinds that a search means."""
 
     def __init__(self, search: Search) -> None:
         super().__init__()
@@ -152,10 +152,10 @@ class FailureIndex:
         """Begin empty. No I/O."""
         self.address = address
         self.failures: Sequence[Failure] = ()
-        """What is known, the newest first; acknowledgements for ServiceControl are left out."""
+        """The messages that are known, the newest first; acknowledgements for ServiceControl are left out."""
         self.acknowledgements = 0
         self.unread = 0
-        """How many messages were there at the last refresh that it had no time to read: the oldest."""
+        """The number of messages that the last refresh had no time to read: the oldest."""
         self.is_cut = False
         """Whether the queue is longer than an index can be."""
         self.refreshed_at: float | None = None

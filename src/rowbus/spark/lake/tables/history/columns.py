@@ -43,7 +43,7 @@ _ORIGIN: dict[str, pa.DataType] = {
     "ended_by": pa.string(),
 }
 ORIGIN: Final = pa.schema(_ORIGIN)
-"""What a version has beside the table's columns."""
+"""The columns of a version beside the table's."""
 
 DOES: Final = "rowbus does"
 """The column of a merge's rows that says what happens to a version; not in the table."""

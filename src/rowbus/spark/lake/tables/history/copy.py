@@ -1,4 +1,4 @@
-"""What a copy of a table tells its versions: which rows are otherwise than the current versions say.
+"""The news of a copy of a table for its versions: which rows are otherwise than the current versions say.
 
 Where rows can be compared, only those that differ end and begin a version: a join of both tables finds them, without
 reading either into memory. Else (no key, another key, another type) all current versions end, and all rows begin one.

@@ -1,4 +1,4 @@
-"""How versions are written: those that end are found by their key and begin, those that begin are added.
+"""The writing of versions: those that end are found by their key and begin, those that begin are added.
 
 Invariant: everything that a batch or a copy changes is in one commit.
 """

@@ -33,14 +33,14 @@ TRUNCATE: Final = "TRUNCATE"
 
 
 class Epoch(NamedTuple):
-    """What a copy began: the changes that its snapshot does not see."""
+    """The beginnings in a copy: the changes that its snapshot does not see."""
 
     snapshot: TxidSnapshot
     moment: datetime
 
 
 class Mark(NamedTuple):
-    """What began or ended a version."""
+    """The change that began or ended a version."""
 
     time: datetime
     operation: str
