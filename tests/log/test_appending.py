@@ -357,6 +357,7 @@ def test_appended_events_carry_the_transactions_time_and_number(
     assert pgq.execute(query).fetchall() == [expected]
 
 
+@pytest.mark.every_version
 def test_many_events_are_in_a_transaction_that_has_its_number_before_the_table_is_chosen(
     own: psycopg.Connection, pgq: psycopg.Connection, stored: Stored
 ) -> None:
@@ -410,6 +411,7 @@ def writer(log_database: str, stored: Stored) -> Iterator[str]:
         connection.execute("drop owned by rowbus_test_writer; drop role rowbus_test_writer")
 
 
+@pytest.mark.every_version
 def test_a_role_that_may_not_copy_appends_many_all_the_same(writer: str, stored: Stored) -> None:
     events: list[object] = [("a", str(number)) for number in range(2500)]
     events[1700] = ("with", "extras", "1", None, None, "4")

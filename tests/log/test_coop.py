@@ -266,6 +266,7 @@ def test_whoever_finishes_too_late_gets_0_and_changes_nothing(queue: CoopQueue) 
     assert queue.datas(taken) == ["1"]
 
 
+@pytest.mark.every_version
 def test_whoever_retries_an_event_too_late_is_told_so(queue: CoopQueue) -> None:
     queue.fill("1")
     old = queue.next("a")
@@ -305,6 +306,7 @@ def test_nobody_is_dead_unless_the_caller_says_when(queue: CoopQueue) -> None:
     assert queue.next("a") == batch
 
 
+@pytest.mark.every_version
 def test_a_heartbeat_keeps_the_batch(queue: CoopQueue) -> None:
     queue.fill("1")
     batch = queue.next("a")
@@ -414,6 +416,7 @@ def test_a_member_with_a_batch_is_not_unregistered_by_accident(
     assert queue.next("a") == batch
 
 
+@pytest.mark.every_version
 def test_a_batch_that_is_handed_back_goes_to_whoever_asks_next(queue: CoopQueue) -> None:
     queue.fill("1", "2")
     old = queue.next("a")
@@ -473,6 +476,7 @@ def test_handing_back_waits_for_who_is_just_finishing(queue: CoopQueue, log_data
 # --------------------------------------------------------------------------------------------------- the rest
 
 
+@pytest.mark.every_version
 def test_readers_may_call_it_without_rights_on_the_tables_and_others_may_not(queue: CoopQueue) -> None:
     queue.fill("1")
     queue.connection.execute("set role pgq_reader")

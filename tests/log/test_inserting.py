@@ -51,6 +51,7 @@ def insert(connection: Connection, count: int = 1) -> Any:  # noqa: ANN401 - an 
     return [value(connection, "select pgq.insert_event('q', 't', 'd')") for _ in range(count)][-1]
 
 
+@pytest.mark.every_version
 def test_what_the_transaction_appends_that_creates_its_log_reaches_consumers(
     pgq: Connection,
 ) -> None:
@@ -76,6 +77,7 @@ def take(connection: Connection) -> list[str]:
     return found
 
 
+@pytest.mark.every_version
 @pytest.mark.parametrize("does", ["registers", "reads"])
 def test_what_a_transaction_appends_after_its_tick_reaches_consumers_once(
     queue: Connection, does: str
@@ -130,6 +132,7 @@ def test_everything_but_the_queue_may_be_null(queue: Connection) -> None:
     assert queue.execute(EVENTS).fetchall() == [(1, *[None] * 8)]
 
 
+@pytest.mark.every_version
 def test_an_event_given_raw_keeps_its_number_time_owner_and_retries(queue: Connection) -> None:
     query = """
         select pgq.insert_event_raw(queue_name => 'q', ev_id => 77, ev_time => '2001-02-03 04:05+00', ev_owner => 3,
@@ -262,6 +265,7 @@ SCENARIOS: dict[str, list[LiteralString]] = {
 }
 
 
+@pytest.mark.every_version
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_limit_per_transaction_is_the_c_functions(
     queue: Connection, oracle: Connection, scenario: str
@@ -339,6 +343,7 @@ def test_events_go_into_the_current_table_and_the_generated_function_follows_it(
     assert in_use(queue) == f"pgq.event_1_{current}"
 
 
+@pytest.mark.every_version
 def test_an_older_snapshot_goes_on_into_the_table_it_knows(queue: Connection, log_database: str) -> None:
     with psycopg.connect(log_database) as old:
         old.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -349,6 +354,7 @@ def test_an_older_snapshot_goes_on_into_the_table_it_knows(queue: Connection, lo
     assert value(queue, "select count(*) from only pgq.event_1_0") == 2
 
 
+@pytest.mark.every_version
 def test_a_transaction_locks_no_table_but_the_current_one(queue: Connection) -> None:
     queue.execute("update pgq.queue set queue_cur_table = 1")
     with queue.transaction():
@@ -360,6 +366,7 @@ def test_a_transaction_locks_no_table_but_the_current_one(queue: Connection) -> 
     assert [name for (name,) in locked if not name.endswith("_idx")] == ["pgq.event_1_1"]
 
 
+@pytest.mark.every_version
 def test_a_queue_without_a_generated_function_works_all_the_same(queue: Connection) -> None:
     queue.execute("select pgq._drop_insert(1), pgq._generate_dispatch()")
 
@@ -389,6 +396,7 @@ def test_each_of_many_queues_is_found(queue: Connection) -> None:
         assert answer == (("XX000", "No such queue") if name in names[::3] else (1,))
 
 
+@pytest.mark.every_version
 def test_the_way_through_the_generated_code_executes_nothing_dynamic(queue: Connection) -> None:
     queue.execute(
         "create or replace function pgq._insert_event_checked(i_queue text, i_id int8, i_time timestamptz,"
@@ -399,6 +407,7 @@ def test_the_way_through_the_generated_code_executes_nothing_dynamic(queue: Conn
     assert insert(queue, 3) == 3
 
 
+@pytest.mark.every_version
 def test_many_queues_are_not_all_read_for_each_event(queue: Connection) -> None:
     queue.execute("""
         insert into pgq.queue (queue_name, queue_data_pfx, queue_event_seq, queue_tick_seq)
@@ -413,6 +422,7 @@ def test_many_queues_are_not_all_read_for_each_event(queue: Connection) -> None:
         assert value(queue, scans) == before
 
 
+@pytest.mark.every_version
 def test_a_caller_without_rights_on_the_tables_may_insert(queue: Connection) -> None:
     with queue.transaction(force_rollback=True):
         queue.execute("create role rowbus_test_producer in role pgq_writer")
@@ -420,6 +430,7 @@ def test_a_caller_without_rights_on_the_tables_may_insert(queue: Connection) -> 
         assert insert(queue) == 1
 
 
+@pytest.mark.every_version
 def test_an_operator_of_the_callers_own_changes_nothing(queue: Connection) -> None:
     queue.execute(
         "create schema mine; create function mine.no(text, text) returns boolean language sql as 'select false'"
@@ -432,6 +443,7 @@ def test_an_operator_of_the_callers_own_changes_nothing(queue: Connection) -> No
     assert insert(queue) == 1
 
 
+@pytest.mark.every_version
 @pytest.mark.parametrize("limit", ["null", "5"])
 def test_a_type_of_the_callers_own_is_not_used_with_the_owners_rights(queue: Connection, limit: str) -> None:
     queue.execute("create schema mine")
@@ -446,6 +458,7 @@ def test_a_type_of_the_callers_own_is_not_used_with_the_owners_rights(queue: Con
 # ----------------------------------------------------------------------------------------------------------- by array
 
 
+@pytest.mark.every_version
 def test_arrays_become_events_in_their_order(queue: Connection) -> None:
     query = """
         select pgq.insert_events(i_queue_name => 'q', i_types => array['a', 'b', null],
@@ -537,6 +550,7 @@ WAYS: dict[str, Callable[[Connection], object]] = {
 }
 
 
+@pytest.mark.every_version
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
 def test_a_transaction_older_than_a_rotation_writes_nothing_where_nobody_looks(
     pgq: Connection, isolation: str

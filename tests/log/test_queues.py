@@ -76,6 +76,7 @@ def test_a_queue_has_its_objects_under_its_number(pgq: Connection) -> None:
     ]
 
 
+@pytest.mark.every_version
 def test_the_objects_of_a_queue_are_those_of_pgq(pgq: Connection, oracle: Connection) -> None:
     query = """
         select c.relname, c.relkind::text, c.reloptions, t.reloptions, d.inhparent::regclass::text,
@@ -92,6 +93,7 @@ def test_the_objects_of_a_queue_are_those_of_pgq(pgq: Connection, oracle: Connec
     assert pgq.execute(query).fetchall() == oracle.execute(query).fetchall()
 
 
+@pytest.mark.every_version
 def test_two_who_create_one_queue_at_once_both_succeed_and_one_made_it(
     pgq: Connection, log_database: str
 ) -> None:
@@ -127,6 +129,7 @@ def test_queues_created_at_once_are_all_usable(log_database: str) -> None:
 # ---------------------------------------------------------------------------------------------------------- dropping
 
 
+@pytest.mark.every_version
 def test_dropping_answers_1_and_leaves_nothing_behind(pgq: Connection) -> None:
     before = pgq.execute("select oid from pg_class union all select oid from pg_proc order by 1").fetchall()
     pgq.execute("select pgq.create_queue('orders')")
@@ -181,6 +184,7 @@ def test_a_name_can_be_used_again_by_a_session_that_inserted_before(pgq: Connect
 # ------------------------------------------------------------------------------------------------------- configuring
 
 
+@pytest.mark.every_version
 @pytest.mark.parametrize(
     "parameter,given,column",
     [
@@ -275,6 +279,7 @@ def test_the_channel_of_a_queue_is_named_by_its_number(pgq: Connection) -> None:
     assert refused(pgq, "select pgq.notify_channel('x')") == ("P0001", "No such event queue")
 
 
+@pytest.mark.every_version
 def test_a_sequence_can_be_read_and_moved_forwards_only(pgq: Connection) -> None:
     assert value(pgq, "select pgq.seq_getval(i_seq_name => 'pgq.batch_id_seq')") == 1
     assert value(pgq, "select pgq.seq_setval(i_seq_name => 'pgq.batch_id_seq', i_new_value => 10)") == 10
@@ -316,6 +321,7 @@ def test_tools_that_look_for_version_3_accept_ours(pgq: Connection) -> None:
     assert value(pgq, "select pgq.version()") == "3.5.2"
 
 
+@pytest.mark.every_version
 def test_storage_is_tuned_for_tables_that_only_grow(pgq: Connection) -> None:
     pgq.execute("select pgq.create_queue('q')")
 
@@ -328,6 +334,7 @@ def test_storage_is_tuned_for_tables_that_only_grow(pgq: Connection) -> None:
     assert value(pgq, "select pgq.tune_storage(null)") is None
 
 
+@pytest.mark.every_version
 def test_upgrading_mends_what_an_old_schema_lacks(pgq: Connection) -> None:
     pgq.execute("select pgq.create_queue('q')")
     pgq.execute("alter table pgq.subscription alter column sub_last_tick set not null")
