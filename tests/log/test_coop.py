@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from tests.fixtures.every import every
 from tests.log.coop_queue import CoopQueue, another_session, emptied
 
 
@@ -47,7 +48,7 @@ def test_a_queue_that_does_not_exist_is_an_error(pgq: psycopg.Connection) -> Non
     assert CoopQueue(pgq).names() == []
 
 
-@pytest.mark.parametrize("names", [(None, "a"), ("c", None)])
+@every("names", [(None, "a"), ("c", None)])
 def test_a_consumer_without_a_name_is_an_error(
     queue: CoopQueue, names: tuple[str | None, str | None]
 ) -> None:
@@ -405,7 +406,7 @@ def test_what_a_member_gave_up_on_outlives_it(queue: CoopQueue) -> None:
 # ------------------------------------------------------------------------------------------------- handing back
 
 
-@pytest.mark.parametrize("batch_handling", [0, 2, None])
+@every("batch_handling", [0, 2, None])
 def test_a_member_with_a_batch_is_not_unregistered_by_accident(
     queue: CoopQueue, batch_handling: int | None
 ) -> None:

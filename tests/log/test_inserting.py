@@ -11,6 +11,7 @@ import pytest
 from psycopg import sql
 
 import rowbus
+from tests.fixtures.every import every
 from tests.fixtures.processes import await_that
 
 Connection = psycopg.Connection[Any]
@@ -158,11 +159,11 @@ def test_an_event_without_a_time_has_the_transactions(queue: Connection) -> None
         assert value(queue, "select ev_time = now() from pgq.event_1")
 
 
-@pytest.mark.parametrize(
+@every(
     "name,error",
     [("null", ("XX000", "Queue name must not be NULL")), ("'x'", ("XX000", "No such queue"))],
 )
-@pytest.mark.parametrize(
+@every(
     "call",
     [
         "pgq.insert_event({}, 't', 'd')",
@@ -504,7 +505,7 @@ def test_the_current_table_is_named_for_copy(queue: Connection) -> None:
     assert value(queue, "select pgq.current_event_table('q')") == "pgq.event_1_2"
 
 
-@pytest.mark.parametrize("name", ["'x'", "null"])
+@every("name", ["'x'", "null"])
 def test_there_is_no_current_table_without_a_queue(queue: Connection, name: LiteralString) -> None:
     assert outcome(queue, f"select pgq.current_event_table({name})") == ("P0001", "Event queue not found")
 
