@@ -15,6 +15,7 @@ import pytest
 
 from tests.fixtures.command_line import PATIENCE, CommandLine, Running, has_ended
 from tests.fixtures.database import run_directory
+from tests.fixtures.every import every
 from tests.fixtures.forked import ROWBUS
 
 pytestmark = pytest.mark.one_version
@@ -99,7 +100,7 @@ def at_a_terminal(embedded: CommandLine, *arguments: str) -> str:
 # ------------------------------------------------------------------------------------------------------------ services
 
 
-@pytest.mark.parametrize(
+@every(
     "arguments",
     [
         ("run", "shop:sales"),

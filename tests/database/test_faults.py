@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import psycopg
 import pyarrow as pa
@@ -14,6 +14,7 @@ from rowbus.database.postgresql.arrow import _adbc_errors
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.postgresql.database import Database
 from rowbus.database.postgresql.faults import is_connection_loss, is_transient, translate
+from rowbus.database.postgresql.handler_connection import HandlerConnection
 from rowbus.database.statements import Statement, control, load, no_rows
 from rowbus.errors import (
     AlreadyThereError,
@@ -178,6 +179,21 @@ async def test_a_server_that_is_not_there_is_a_lost_connection(connect: str, tmp
 
     assert caught.value.transient
     assert isinstance(caught.value.__cause__, psycopg.OperationalError)
+
+
+@pytest.mark.one_version
+@every("kind", [psycopg.AsyncConnection, HandlerConnection])
+async def test_a_connection_that_cannot_be_prepared_is_closed(
+    kind: type[psycopg.AsyncConnection[Any]], database: str
+) -> None:
+    connection = await kind.connect(database, autocommit=True)
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        await connection.cursor().execute("begin; select 1 / 0")
+
+    with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+        await Database(database).configure(connection)
+
+    assert connection.closed
 
 
 def test_for_a_synchronous_session_too(tmp_path: object) -> None:

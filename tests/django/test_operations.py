@@ -23,6 +23,7 @@ from rowbus.django.operations import (
     GrantEndpoints,
     GrantLogs,
 )
+from tests.fixtures.every import every
 
 pytestmark = pytest.mark.one_version
 
@@ -100,7 +101,7 @@ def test_grants_let_a_role_run_an_endpoint_and_send_and_append(database: str, ro
     assert answers(database, f"select pg_has_role('{role}', 'pgq_writer', 'member')") == [True]
 
 
-@pytest.mark.parametrize(
+@every(
     "operation",
     [
         CreateEndpoint("Sales", schema="bus"),

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from tests.fixtures.every import every
 from tests.fixtures.processes import await_blocked
 from tests.log.queue_q import Connect, consume, insert, scalar, tick
 
@@ -168,7 +169,7 @@ def test_a_range_of_ticks_is_read_without_a_batch_as_often_as_one_likes(queue: p
     assert consume(queue) == ["one"]
 
 
-@pytest.mark.parametrize(
+@every(
     "arguments, message",
     [
         ("'missing', 1, 2", "Event queue not found"),

@@ -285,6 +285,7 @@ async def test_a_sagas_state_names_the_message_that_changed_it(
     assert {cause.endpoint for _, _, cause in shop.changes()} == {"Sales"}
 
 
+@pytest.mark.every_version
 @pytest.mark.parametrize("format_", ["json", "url", "sql"])
 @pytest.mark.parametrize("arguments", ["{}", "{when=true}"])
 def test_every_format_tells_it_with_generated_code_and_without(
@@ -305,6 +306,7 @@ def test_every_format_tells_it_with_generated_code_and_without(
     assert told[-1] is None
 
 
+@pytest.mark.every_version
 @pytest.mark.parametrize(
     "arguments, told",
     [

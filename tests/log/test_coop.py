@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from tests.fixtures.every import every
 from tests.log.coop_queue import CoopQueue, another_session, emptied
 
 
@@ -47,7 +48,7 @@ def test_a_queue_that_does_not_exist_is_an_error(pgq: psycopg.Connection) -> Non
     assert CoopQueue(pgq).names() == []
 
 
-@pytest.mark.parametrize("names", [(None, "a"), ("c", None)])
+@every("names", [(None, "a"), ("c", None)])
 def test_a_consumer_without_a_name_is_an_error(
     queue: CoopQueue, names: tuple[str | None, str | None]
 ) -> None:
@@ -266,6 +267,7 @@ def test_whoever_finishes_too_late_gets_0_and_changes_nothing(queue: CoopQueue) 
     assert queue.datas(taken) == ["1"]
 
 
+@pytest.mark.every_version
 def test_whoever_retries_an_event_too_late_is_told_so(queue: CoopQueue) -> None:
     queue.fill("1")
     old = queue.next("a")
@@ -305,6 +307,7 @@ def test_nobody_is_dead_unless_the_caller_says_when(queue: CoopQueue) -> None:
     assert queue.next("a") == batch
 
 
+@pytest.mark.every_version
 def test_a_heartbeat_keeps_the_batch(queue: CoopQueue) -> None:
     queue.fill("1")
     batch = queue.next("a")
@@ -403,7 +406,7 @@ def test_what_a_member_gave_up_on_outlives_it(queue: CoopQueue) -> None:
 # ------------------------------------------------------------------------------------------------- handing back
 
 
-@pytest.mark.parametrize("batch_handling", [0, 2, None])
+@every("batch_handling", [0, 2, None])
 def test_a_member_with_a_batch_is_not_unregistered_by_accident(
     queue: CoopQueue, batch_handling: int | None
 ) -> None:
@@ -414,6 +417,7 @@ def test_a_member_with_a_batch_is_not_unregistered_by_accident(
     assert queue.next("a") == batch
 
 
+@pytest.mark.every_version
 def test_a_batch_that_is_handed_back_goes_to_whoever_asks_next(queue: CoopQueue) -> None:
     queue.fill("1", "2")
     old = queue.next("a")
@@ -473,6 +477,7 @@ def test_handing_back_waits_for_who_is_just_finishing(queue: CoopQueue, log_data
 # --------------------------------------------------------------------------------------------------- the rest
 
 
+@pytest.mark.every_version
 def test_readers_may_call_it_without_rights_on_the_tables_and_others_may_not(queue: CoopQueue) -> None:
     queue.fill("1")
     queue.connection.execute("set role pgq_reader")

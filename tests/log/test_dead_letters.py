@@ -29,6 +29,7 @@ def test_a_dead_letter_has_the_event_and_the_reason(dead: psycopg.Connection) ->
     assert dead.execute(DEAD).fetchall() == [(1, "worse", "one"), (3, "bad", "three")]
 
 
+@pytest.mark.every_version
 def test_dead_letters_are_replayed_to_their_consumer_as_if_never_retried(dead: psycopg.Connection) -> None:
     dead.execute("select pgq.register_consumer('q', 'other')")
     assert scalar(dead, "select pgq.dead_letter_replay('q', 'c')") == 2
@@ -57,6 +58,7 @@ def test_dead_letters_of_nobody_are_not_replayed(dead: psycopg.Connection) -> No
         dead.execute("select pgq.dead_letter_replay('q', 'nobody')")
 
 
+@pytest.mark.every_version
 def test_dead_letters_are_purged_all_or_from_before_a_time(dead: psycopg.Connection) -> None:
     dead.execute("update pgq.dead_letter set dl_time = '2020-01-01' where ev_id = 1")
     query = (
@@ -69,6 +71,7 @@ def test_dead_letters_are_purged_all_or_from_before_a_time(dead: psycopg.Connect
     assert dead.execute(DEAD).fetchall() == []
 
 
+@pytest.mark.every_version
 def test_single_dead_letters_are_discarded(dead: psycopg.Connection) -> None:
     dead.execute("select pgq.register_consumer('q', 'other')")
     first = int(str(scalar(dead, "select min(dl_id) from pgq.dead_letter")))

@@ -37,6 +37,7 @@ def call(connection: psycopg.Connection, function: str, *arguments: object) -> o
     )
 
 
+@pytest.mark.every_version
 @of_each_form
 def test_the_last_tick_is_remembered_moved_either_way_and_forgotten(
     pgq: psycopg.Connection, names: list[str]
@@ -50,6 +51,7 @@ def test_the_last_tick_is_remembered_moved_either_way_and_forgotten(
     assert call(pgq, "get_last_tick", *names) is None
 
 
+@pytest.mark.every_version
 @of_each_form
 def test_a_batch_is_done_once(pgq: psycopg.Connection, names: list[str]) -> None:
     assert call(pgq, "is_batch_done", *names, 1) is False
@@ -82,6 +84,7 @@ def test_an_event_is_done_once(pgq: psycopg.Connection, names: list[str]) -> Non
     assert call(pgq, "set_event_done", *names, 3, 101) is False
 
 
+@pytest.mark.every_version
 @of_each_form
 def test_the_first_event_of_a_batch_forgets_those_of_the_one_before(
     pgq: psycopg.Connection, names: list[str]
@@ -122,6 +125,7 @@ def test_a_consumer_needs_a_name(pgq: psycopg.Connection, setter: str) -> None:
         call(pgq, setter, None, 1)
 
 
+@pytest.mark.every_version
 @pytest.mark.parametrize("arguments", [["set_batch_done", "c", 1], ["set_event_done", "c", 1, 1]])
 def test_of_two_sessions_that_do_the_same_work_the_second_waits_and_is_told_so(
     pgq: psycopg.Connection, log_database: str, arguments: list[str | int]
@@ -139,6 +143,7 @@ def test_it_names_the_release_it_is_compatible_with(pgq: psycopg.Connection) -> 
     assert call(pgq, "version") == "3.2.6"
 
 
+@pytest.mark.every_version
 def test_a_schema_from_before_subconsumers_is_upgraded(pgq: psycopg.Connection) -> None:
     assert call(pgq, "upgrade_schema") == 0
     pgq.execute("drop schema pgq_ext cascade")
@@ -164,6 +169,7 @@ def test_upgrading_counts_the_tables_it_changed(pgq: psycopg.Connection) -> None
     assert call(pgq, "upgrade_schema") == 0
 
 
+@pytest.mark.every_version
 def test_writers_may_call_it_without_rights_on_its_tables_and_others_may_not(pgq: psycopg.Connection) -> None:
     pgq.execute("set role pgq_writer")
     assert call(pgq, "set_batch_done", "c", 1) is True

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import psycopg
+import pytest
 from psycopg.rows import dict_row
 
 from tests.log.queue_q import Connect, consume, insert, scalar, tick
@@ -62,6 +63,7 @@ def test_of_retried_events_only_the_owners_are_pending(queue: psycopg.Connection
     assert status(queue, "consumer_status", "consumer_name = 'd'")["pending_events"] == 0
 
 
+@pytest.mark.every_version
 def test_an_open_batch_is_told_with_its_age(queue: psycopg.Connection) -> None:
     assert status(queue, "consumer_status")["batch_age"] is None
     tick(queue)
@@ -84,6 +86,7 @@ def test_dead_letters_are_counted(queue: psycopg.Connection) -> None:
     assert status(queue, "log_status")["dead_letters"] == 1
 
 
+@pytest.mark.every_version
 def test_a_ticker_is_late_when_events_wait_too_long_for_it(queue: psycopg.Connection) -> None:
     insert(queue, "one")
     queue.execute("update pgq.tick set tick_time = now() - interval '30 s'")
@@ -101,6 +104,7 @@ def test_a_ticker_is_late_when_it_leaves_a_quiet_log_alone_too_long(queue: psyco
     assert status(queue, "ticker_status")["late"]
 
 
+@pytest.mark.every_version
 def test_rotation_is_told_with_the_table_that_is_written(queue: psycopg.Connection) -> None:
     queue.execute("select pgq.set_queue_config('q', 'rotation_period', '-1 s')")
     tick(queue)

@@ -11,6 +11,7 @@ import pytest
 from psycopg import sql
 
 import rowbus
+from tests.fixtures.every import every
 from tests.fixtures.processes import await_that
 
 Connection = psycopg.Connection[Any]
@@ -51,6 +52,7 @@ def insert(connection: Connection, count: int = 1) -> Any:  # noqa: ANN401 - an 
     return [value(connection, "select pgq.insert_event('q', 't', 'd')") for _ in range(count)][-1]
 
 
+@pytest.mark.every_version
 def test_what_the_transaction_appends_that_creates_its_log_reaches_consumers(
     pgq: Connection,
 ) -> None:
@@ -76,6 +78,7 @@ def take(connection: Connection) -> list[str]:
     return found
 
 
+@pytest.mark.every_version
 @pytest.mark.parametrize("does", ["registers", "reads"])
 def test_what_a_transaction_appends_after_its_tick_reaches_consumers_once(
     queue: Connection, does: str
@@ -130,6 +133,7 @@ def test_everything_but_the_queue_may_be_null(queue: Connection) -> None:
     assert queue.execute(EVENTS).fetchall() == [(1, *[None] * 8)]
 
 
+@pytest.mark.every_version
 def test_an_event_given_raw_keeps_its_number_time_owner_and_retries(queue: Connection) -> None:
     query = """
         select pgq.insert_event_raw(queue_name => 'q', ev_id => 77, ev_time => '2001-02-03 04:05+00', ev_owner => 3,
@@ -155,11 +159,11 @@ def test_an_event_without_a_time_has_the_transactions(queue: Connection) -> None
         assert value(queue, "select ev_time = now() from pgq.event_1")
 
 
-@pytest.mark.parametrize(
+@every(
     "name,error",
     [("null", ("XX000", "Queue name must not be NULL")), ("'x'", ("XX000", "No such queue"))],
 )
-@pytest.mark.parametrize(
+@every(
     "call",
     [
         "pgq.insert_event({}, 't', 'd')",
@@ -262,6 +266,7 @@ SCENARIOS: dict[str, list[LiteralString]] = {
 }
 
 
+@pytest.mark.every_version
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_limit_per_transaction_is_the_c_functions(
     queue: Connection, oracle: Connection, scenario: str
@@ -339,6 +344,7 @@ def test_events_go_into_the_current_table_and_the_generated_function_follows_it(
     assert in_use(queue) == f"pgq.event_1_{current}"
 
 
+@pytest.mark.every_version
 def test_an_older_snapshot_goes_on_into_the_table_it_knows(queue: Connection, log_database: str) -> None:
     with psycopg.connect(log_database) as old:
         old.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -349,6 +355,7 @@ def test_an_older_snapshot_goes_on_into_the_table_it_knows(queue: Connection, lo
     assert value(queue, "select count(*) from only pgq.event_1_0") == 2
 
 
+@pytest.mark.every_version
 def test_a_transaction_locks_no_table_but_the_current_one(queue: Connection) -> None:
     queue.execute("update pgq.queue set queue_cur_table = 1")
     with queue.transaction():
@@ -360,6 +367,7 @@ def test_a_transaction_locks_no_table_but_the_current_one(queue: Connection) -> 
     assert [name for (name,) in locked if not name.endswith("_idx")] == ["pgq.event_1_1"]
 
 
+@pytest.mark.every_version
 def test_a_queue_without_a_generated_function_works_all_the_same(queue: Connection) -> None:
     queue.execute("select pgq._drop_insert(1), pgq._generate_dispatch()")
 
@@ -389,6 +397,7 @@ def test_each_of_many_queues_is_found(queue: Connection) -> None:
         assert answer == (("XX000", "No such queue") if name in names[::3] else (1,))
 
 
+@pytest.mark.every_version
 def test_the_way_through_the_generated_code_executes_nothing_dynamic(queue: Connection) -> None:
     queue.execute(
         "create or replace function pgq._insert_event_checked(i_queue text, i_id int8, i_time timestamptz,"
@@ -399,6 +408,7 @@ def test_the_way_through_the_generated_code_executes_nothing_dynamic(queue: Conn
     assert insert(queue, 3) == 3
 
 
+@pytest.mark.every_version
 def test_many_queues_are_not_all_read_for_each_event(queue: Connection) -> None:
     queue.execute("""
         insert into pgq.queue (queue_name, queue_data_pfx, queue_event_seq, queue_tick_seq)
@@ -413,6 +423,7 @@ def test_many_queues_are_not_all_read_for_each_event(queue: Connection) -> None:
         assert value(queue, scans) == before
 
 
+@pytest.mark.every_version
 def test_a_caller_without_rights_on_the_tables_may_insert(queue: Connection) -> None:
     with queue.transaction(force_rollback=True):
         queue.execute("create role rowbus_test_producer in role pgq_writer")
@@ -420,6 +431,7 @@ def test_a_caller_without_rights_on_the_tables_may_insert(queue: Connection) -> 
         assert insert(queue) == 1
 
 
+@pytest.mark.every_version
 def test_an_operator_of_the_callers_own_changes_nothing(queue: Connection) -> None:
     queue.execute(
         "create schema mine; create function mine.no(text, text) returns boolean language sql as 'select false'"
@@ -432,6 +444,7 @@ def test_an_operator_of_the_callers_own_changes_nothing(queue: Connection) -> No
     assert insert(queue) == 1
 
 
+@pytest.mark.every_version
 @pytest.mark.parametrize("limit", ["null", "5"])
 def test_a_type_of_the_callers_own_is_not_used_with_the_owners_rights(queue: Connection, limit: str) -> None:
     queue.execute("create schema mine")
@@ -446,6 +459,7 @@ def test_a_type_of_the_callers_own_is_not_used_with_the_owners_rights(queue: Con
 # ----------------------------------------------------------------------------------------------------------- by array
 
 
+@pytest.mark.every_version
 def test_arrays_become_events_in_their_order(queue: Connection) -> None:
     query = """
         select pgq.insert_events(i_queue_name => 'q', i_types => array['a', 'b', null],
@@ -491,7 +505,7 @@ def test_the_current_table_is_named_for_copy(queue: Connection) -> None:
     assert value(queue, "select pgq.current_event_table('q')") == "pgq.event_1_2"
 
 
-@pytest.mark.parametrize("name", ["'x'", "null"])
+@every("name", ["'x'", "null"])
 def test_there_is_no_current_table_without_a_queue(queue: Connection, name: LiteralString) -> None:
     assert outcome(queue, f"select pgq.current_event_table({name})") == ("P0001", "Event queue not found")
 
@@ -537,6 +551,7 @@ WAYS: dict[str, Callable[[Connection], object]] = {
 }
 
 
+@pytest.mark.every_version
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
 def test_a_transaction_older_than_a_rotation_writes_nothing_where_nobody_looks(
     pgq: Connection, isolation: str

@@ -68,6 +68,7 @@ def test_doctor_says_who_keeps_the_ticker_from_ticking_and_how_to_end_it(
     assert f"pg_terminate_backend({mallory.info.backend_pid})" in found["advice"]
 
 
+@pytest.mark.every_version
 def test_whoever_looks_sees_the_role_and_the_program_but_the_address_only_with_the_right_to(
     pgq: Connection, log_database: str, mallory: Connection
 ) -> None:

@@ -76,6 +76,7 @@ def test_a_queue_has_its_objects_under_its_number(pgq: Connection) -> None:
     ]
 
 
+@pytest.mark.every_version
 def test_the_objects_of_a_queue_are_those_of_pgq(pgq: Connection, oracle: Connection) -> None:
     query = """
         select c.relname, c.relkind::text, c.reloptions, t.reloptions, d.inhparent::regclass::text,
@@ -92,6 +93,7 @@ def test_the_objects_of_a_queue_are_those_of_pgq(pgq: Connection, oracle: Connec
     assert pgq.execute(query).fetchall() == oracle.execute(query).fetchall()
 
 
+@pytest.mark.every_version
 def test_two_who_create_one_queue_at_once_both_succeed_and_one_made_it(
     pgq: Connection, log_database: str
 ) -> None:
@@ -127,6 +129,7 @@ def test_queues_created_at_once_are_all_usable(log_database: str) -> None:
 # ---------------------------------------------------------------------------------------------------------- dropping
 
 
+@pytest.mark.every_version
 def test_dropping_answers_1_and_leaves_nothing_behind(pgq: Connection) -> None:
     before = pgq.execute("select oid from pg_class union all select oid from pg_proc order by 1").fetchall()
     pgq.execute("select pgq.create_queue('orders')")
@@ -141,9 +144,7 @@ def test_dropping_answers_1_and_leaves_nothing_behind(pgq: Connection) -> None:
     assert value(pgq, "select count(*) from pgq.tick") == 0
 
 
-@pytest.mark.parametrize(
-    "call", ["pgq.drop_queue('x')", "pgq.drop_queue('x', true)", "pgq.drop_queue(null, true)"]
-)
+@every("call", ["pgq.drop_queue('x')", "pgq.drop_queue('x', true)", "pgq.drop_queue(null, true)"])
 def test_a_queue_that_is_not_there_cannot_be_dropped(pgq: Connection, call: LiteralString) -> None:
     assert refused(pgq, "select " + call) == ("P0001", "No such event queue")
 
@@ -152,9 +153,7 @@ def test_dropping_null_is_null(pgq: Connection) -> None:
     assert value(pgq, "select pgq.drop_queue(null)") is None
 
 
-@pytest.mark.parametrize(
-    "call", ["pgq.drop_queue('q')", "pgq.drop_queue('q', false)", "pgq.drop_queue('q', null)"]
-)
+@every("call", ["pgq.drop_queue('q')", "pgq.drop_queue('q', false)", "pgq.drop_queue('q', null)"])
 def test_consumers_keep_a_queue_from_being_dropped(pgq: Connection, call: LiteralString) -> None:
     pgq.execute("select pgq.create_queue('q'), pgq.register_consumer('q', 'c')")
 
@@ -181,7 +180,8 @@ def test_a_name_can_be_used_again_by_a_session_that_inserted_before(pgq: Connect
 # ------------------------------------------------------------------------------------------------------- configuring
 
 
-@pytest.mark.parametrize(
+@pytest.mark.every_version
+@every(
     "parameter,given,column",
     [
         ("ticker_max_count", "7", 7),
@@ -198,7 +198,7 @@ def test_a_setting_can_be_changed(pgq: Connection, parameter: str, given: str, c
     assert value(pgq, f"select queue_{parameter} from pgq.queue") == column
 
 
-@pytest.mark.parametrize("parameter", ["ticker_max_lag", "ticker_idle_period", "rotation_period"])
+@every("parameter", ["ticker_max_lag", "ticker_idle_period", "rotation_period"])
 def test_a_period_can_be_changed(pgq: Connection, parameter: str) -> None:
     pgq.execute("select pgq.create_queue('q'), pgq.set_queue_config('q', %s, '7 minutes')", [parameter])
 
@@ -241,7 +241,7 @@ def test_options_are_kept_beside_the_queue(pgq: Connection) -> None:
     pgq.execute("select pgq.drop_queue('q')")
 
 
-@pytest.mark.parametrize(
+@every(
     "arguments,text",
     [
         ("null, 'max_retries', '1'", "Invalid NULL value"),
@@ -256,9 +256,7 @@ def test_options_that_make_no_sense_are_refused(pgq: Connection, arguments: Lite
     assert refused(pgq, f"select pgq.set_queue_option({arguments})") == ("P0001", text)
 
 
-@pytest.mark.parametrize(
-    "option,given", [("tick_period", "-1 s"), ("tick_period", "0"), ("max_retries", "-1")]
-)
+@every("option,given", [("tick_period", "-1 s"), ("tick_period", "0"), ("max_retries", "-1")])
 def test_options_out_of_range_are_refused(pgq: Connection, option: str, given: str) -> None:
     pgq.execute("select pgq.create_queue('q')")
 
@@ -275,6 +273,7 @@ def test_the_channel_of_a_queue_is_named_by_its_number(pgq: Connection) -> None:
     assert refused(pgq, "select pgq.notify_channel('x')") == ("P0001", "No such event queue")
 
 
+@pytest.mark.every_version
 def test_a_sequence_can_be_read_and_moved_forwards_only(pgq: Connection) -> None:
     assert value(pgq, "select pgq.seq_getval(i_seq_name => 'pgq.batch_id_seq')") == 1
     assert value(pgq, "select pgq.seq_setval(i_seq_name => 'pgq.batch_id_seq', i_new_value => 10)") == 10
@@ -283,7 +282,7 @@ def test_a_sequence_can_be_read_and_moved_forwards_only(pgq: Connection) -> None
     assert value(pgq, "select nextval('pgq.batch_id_seq')") == 11
 
 
-@pytest.mark.parametrize("call", ["pgq.seq_getval('nope')", "pgq.seq_setval('nope', 1)"])
+@every("call", ["pgq.seq_getval('nope')", "pgq.seq_setval('nope', 1)"])
 def test_a_sequence_must_exist(pgq: Connection, call: LiteralString) -> None:
     assert refused(pgq, "select " + call) == ("42P01", 'relation "public.nope" does not exist')
 
@@ -316,6 +315,7 @@ def test_tools_that_look_for_version_3_accept_ours(pgq: Connection) -> None:
     assert value(pgq, "select pgq.version()") == "3.5.2"
 
 
+@pytest.mark.every_version
 def test_storage_is_tuned_for_tables_that_only_grow(pgq: Connection) -> None:
     pgq.execute("select pgq.create_queue('q')")
 
@@ -328,6 +328,7 @@ def test_storage_is_tuned_for_tables_that_only_grow(pgq: Connection) -> None:
     assert value(pgq, "select pgq.tune_storage(null)") is None
 
 
+@pytest.mark.every_version
 def test_upgrading_mends_what_an_old_schema_lacks(pgq: Connection) -> None:
     pgq.execute("select pgq.create_queue('q')")
     pgq.execute("alter table pgq.subscription alter column sub_last_tick set not null")

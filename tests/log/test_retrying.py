@@ -87,6 +87,7 @@ def test_an_event_that_is_not_in_the_batch_is_refused_and_named_and_nothing_happ
         assert scalar(queue, f"select count(*) from pgq.{table}") == 0
 
 
+@pytest.mark.every_version
 def test_retries_are_moved_the_longest_due_first_and_as_many_as_asked_for(
     queue: psycopg.Connection, batch: object
 ) -> None:

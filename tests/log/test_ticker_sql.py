@@ -55,6 +55,7 @@ def test_the_very_first_event_is_ticked_after_idle_ticks_and_only_once(queue: ps
     assert ticked(queue) is None
 
 
+@pytest.mark.every_version
 def test_the_end_of_a_long_transaction_wakes_the_ticker(queue: psycopg.Connection, connect: Connect) -> None:
     slow = connect()
     insert(slow, "slow")
@@ -121,6 +122,7 @@ def test_while_one_ticker_ticks_another_does_not_wait_and_does_not_tick(
     tick(queue)
 
 
+@pytest.mark.every_version
 def test_several_tickers_at_once_never_go_backwards(queue: psycopg.Connection, connect: Connect) -> None:
     queue.execute("select pgq.set_queue_config('q', 'ticker_max_count', '0')")
 

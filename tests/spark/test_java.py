@@ -41,9 +41,9 @@ def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-@pytest.mark.parametrize("version", ANSWERS)
+@every("version", ANSWERS)
 def test_versions_are_read_old_style_and_new(version: int, tmp_path: Path) -> None:
-    assert java.java_version(make_java(tmp_path, version) / "bin" / "java") == version
+    assert java.java_version(make_java(tmp_path / str(version), version) / "bin" / "java") == version
 
 
 def test_a_java_that_fails_or_is_not_there_has_no_version(tmp_path: Path) -> None:

@@ -324,6 +324,7 @@ def test_many_messages_may_be_a_generator_that_is_read_as_it_is_sent(
     own.rollback()
 
 
+@pytest.mark.every_version
 def test_copied_rows_have_random_ids_of_version_4(
     own: psycopg.Connection, session: Session, queue: QueueTable
 ) -> None:
@@ -336,6 +337,7 @@ def test_copied_rows_have_random_ids_of_version_4(
     assert {(one.version, one.variant) for one in ids} == {(4, uuid.RFC_4122)}
 
 
+@pytest.mark.every_version
 def test_a_time_to_be_received_expires_the_message(
     own: psycopg.Connection, session: Session, queue: QueueTable
 ) -> None:
@@ -419,6 +421,7 @@ def test_an_empty_body_is_never_null(own: psycopg.Connection, session: Session, 
     assert [row.body for row in take(session, queue, 10)] == [b"", b""]
 
 
+@pytest.mark.every_version
 @pytest.mark.parametrize("notify", [True, False])
 def test_receivers_are_woken_by_the_callers_commit_if_they_are_to_be(
     own: psycopg.Connection, session: Session, queue: QueueTable, *, notify: bool

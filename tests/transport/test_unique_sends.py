@@ -21,6 +21,7 @@ from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.uniqueness.table import UniqueKeeper, unique_address, unique_table
 from tests.conformance.transport import eventually
+from tests.fixtures.every import every
 
 if TYPE_CHECKING:
     from rowbus.database.statements import Statement
@@ -428,7 +429,7 @@ def _send(sender: rowbus.Client, message: object = Remind("x"), **options: Any) 
     sender.send("Sales", message, **options)
 
 
-@pytest.mark.parametrize(
+@every(
     "options, said",
     [
         ({"while_waiting": True}, "while_waiting is for unique messages"),

@@ -24,6 +24,7 @@ from rowbus.spark.lake.tables.table_copy import Copy
 from rowbus.spark.log_source.offset import LogOffset, TickPosition, offsets_to_json
 from rowbus.spark.log_source.snapshot_range import find_tick
 from rowbus.spark.pipelines.lake_tables import checkpoint_of
+from tests.fixtures.every import every
 from tests.spark.lake.following import Following
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -240,7 +241,7 @@ def test_the_environment_says_which_lake(tmp_path: Path, monkeypatch: pytest.Mon
     assert rowbus.lake.is_complete(9)
 
 
-@pytest.mark.parametrize("until", [True, 0, "9", None, 9.0])
+@every("until", [True, 0, "9", None, 9.0])
 def test_what_is_neither_a_time_nor_a_transaction_is_refused(tmp_path: Path, until: object) -> None:
     with pytest.raises(ConfigurationError, match="neither a time nor"):
         rowbus.lake.is_complete(until, to=tmp_path)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -276,7 +277,7 @@ def wait(tmp_path: Path) -> Ask:
     return wait
 
 
-@pytest.mark.parametrize(
+@every(
     "until, code", [("9", 0), ("10", 1), ("2026-05-01T12:00", 0), ("2026-05-01T12:01+00:00", 1), ("noon", 2)]
 )
 def test_the_command_asks_for_a_transaction_or_a_time(

@@ -11,6 +11,7 @@ import pytest
 
 from rowbus.errors import ConfigurationError, QueueNotFoundError
 from rowbus.spark.queue_source import source as queue_source
+from tests.fixtures.every import every
 from tests.spark.queue.queues import Queue, numbers, read, spark_schema
 
 HEADERS = (
@@ -151,7 +152,7 @@ def test_an_expired_message_is_still_seen(queue: Queue) -> None:
 
 
 @pytest.mark.one_version
-@pytest.mark.parametrize(
+@every(
     "given, words",
     [
         ({"mode": "receive"}, "readStream"),

@@ -17,6 +17,7 @@ from rowbus.spark.filters import parse_conditions
 from rowbus.spark.queue_source import source as queue_source
 from rowbus.spark.queue_source.claim_table import peek
 from rowbus.spark.queue_source.options import KINDS
+from tests.fixtures.every import every
 from tests.spark.queue.queues import Queue, read
 
 Row = dict[str, Any]
@@ -140,7 +141,7 @@ def test_what_is_read_is_what_a_filter_of_everything_leaves(filled: Queue) -> No
     check()
 
 
-@pytest.mark.parametrize(
+@every(
     "where, most",
     [
         ("message_type = 'Shop.Nothing'", 12),

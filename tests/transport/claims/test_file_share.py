@@ -12,6 +12,7 @@ import pytest
 import rowbus
 from rowbus.errors import ClaimNotFoundError, Unrecoverable
 from rowbus.transport.claims.file_share import FileShare
+from tests.fixtures.every import every
 
 DAY = 86_400
 
@@ -32,7 +33,7 @@ def test_a_value_comes_back_by_its_key_and_each_has_its_own(share: FileShare) ->
     assert [share.get(key) for key in keys] == [b"1", b"1", b"2"]
 
 
-@pytest.mark.parametrize(
+@every(
     "key",
     [
         "",
@@ -49,7 +50,7 @@ def test_a_value_comes_back_by_its_key_and_each_has_its_own(share: FileShare) ->
 )
 def test_a_key_leads_to_nothing_outside_of_the_folder(tmp_path: Path, key: str) -> None:
     (tmp_path / "secret").write_bytes(b"1")
-    (tmp_path / "share" / "a").mkdir(parents=True)
+    (tmp_path / "share" / "a").mkdir(parents=True, exist_ok=True)
     with pytest.raises(Unrecoverable, match="leads out"):
         FileShare(tmp_path / "share").get(key)
 

@@ -69,6 +69,7 @@ def test_a_delayed_message_is_in_the_transaction_of_the_user(database: str) -> N
     assert due == datetime(2099, 1, 1, tzinfo=UTC)
 
 
+@pytest.mark.every_version
 def test_the_time_zone_of_the_user_changes_nothing_not_even_when_clocks_are_put_back(database: str) -> None:
     """A day in a zone with daylight saving may have 25 hours; a delay of a day has 24."""
     asyncio.run(_create(database))

@@ -92,6 +92,7 @@ async def bodies(backend: Backend, address: QueueAddress) -> list[bytes | None]:
     return [row.body for row in await backend.rows(address)]
 
 
+@pytest.mark.every_version
 async def test_what_is_due_goes_straight_to_its_queue_in_the_order_of_its_time(
     movers: Movers, backend: Backend, delayed: Delayed
 ) -> None:
@@ -209,6 +210,7 @@ async def test_movers_without_sessions_of_their_own_all_move_and_none_twice(
     assert await backend.count(BILLING) == 150
 
 
+@pytest.mark.every_version
 async def test_a_mover_of_net_works_on_the_same_table_and_none_is_lost_or_doubled(
     movers: Movers, backend: Backend, delayed: Delayed
 ) -> None:
@@ -362,6 +364,7 @@ async def test_an_operator_may_say_where_due_messages_go(backend: Backend, delay
     assert [await backend.count(address) for address in (SALES, BILLING, ERROR)] == [1, 0, 1]
 
 
+@pytest.mark.every_version
 async def test_headers_too_large_to_be_read_move_without_being_read(
     movers: Movers, backend: Backend, delayed: Delayed
 ) -> None:
@@ -405,6 +408,7 @@ async def lose(backend: Backend, delayed: Delayed, count: int, *, at_once: bool)
     )
 
 
+@pytest.mark.every_version
 @pytest.mark.parametrize("at_once", [False, True])
 async def test_what_can_go_nowhere_is_passed_over_for_a_while_and_nothing_of_it_is_lost(
     movers: Movers, backend: Backend, delayed: Delayed, *, at_once: bool

@@ -56,6 +56,7 @@ def behind(found: WaitingMessage) -> WaitingPlace:
     return WaitingPlace(found.due, found.id)
 
 
+@pytest.mark.every_version
 async def test_a_page_begins_where_the_one_before_ended(session: AsyncSession, delayed: Delayed) -> None:
     await wait(delayed, *range(7))
     table, pages = delayed_table(delayed.address), list[list[str]]()
@@ -80,6 +81,7 @@ async def test_messages_due_at_the_same_time_are_each_on_one_page(
     assert sorted(ids(first) + ids(rest)) == ["0", "1", "2", "3", "4"]
 
 
+@pytest.mark.every_version
 async def test_a_search_finds_id_type_and_destination_in_any_case(
     session: AsyncSession, delayed: Delayed
 ) -> None:
@@ -128,6 +130,7 @@ async def test_a_text_that_is_no_rows_id_finds_no_message(
     assert await session.run(delayed_table(delayed.address).look(row_id, 10)) is None
 
 
+@pytest.mark.every_version
 async def test_what_is_due_in_a_span_is_counted_up_to_a_limit(
     session: AsyncSession, delayed: Delayed
 ) -> None:

@@ -49,6 +49,14 @@ class TestPostgresStore(DelayedMessageStoreContract):
         async with await psycopg.AsyncConnection.connect(self.dsn) as connection:
             yield connection
 
+    @pytest.mark.every_version
+    def test_instances_that_work_side_by_side_get_each_message_once(self) -> None:
+        super().test_instances_that_work_side_by_side_get_each_message_once()
+
+    @pytest.mark.every_version
+    def test_a_failed_transaction_undoes_nothing_of_another(self) -> None:
+        super().test_a_failed_transaction_undoes_nothing_of_another()
+
 
 @pytest.mark.only("SQL Server", reason="PostgreSQL has a store of its own, above")
 class TestSqlServerStore(DelayedMessageStoreContract):

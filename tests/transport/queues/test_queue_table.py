@@ -14,6 +14,7 @@ from rowbus.errors import QueueNotFoundError
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving.decisions import FROM_THE_START
+from tests.fixtures.every import every
 from tests.fixtures.sessions import answers, bodies, message, put, take
 
 Heard = Callable[[], int]
@@ -90,7 +91,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_a_queue_of_any_name_keeps_it_and_works(session: Session, name: str) -> None:
     queue = QueueTable(QueueAddress("public", name))
     queue.address.validate()

@@ -56,6 +56,7 @@ def the_reason(result: Result) -> str:
     return reason
 
 
+@pytest.mark.every_version
 @pytest.mark.only("PostgreSQL", reason="Wolverine's tables there")
 async def test_a_table_whose_headers_are_varchar_is_a_queue(failed_in: FailedIn) -> None:
     backend = failed_in.backend

@@ -185,7 +185,7 @@ class Database:
             cursor = await connection.execute(_preparation())
             self._choose_plans(connection, await cursor.fetchone())
         except BaseException:  # cancelled, perhaps, and only this frame knows the connection
-            await connection.close()
+            await psycopg.AsyncConnection.close(connection)  # a handler's refuses its own verb
             raise
 
     async def connect(self) -> AsyncSession:
