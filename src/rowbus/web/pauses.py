@@ -50,7 +50,7 @@ KINDS: Final = {
 SCALES: Final = {
     "concurrency": "messages at a time in each process",
     "workers": "processes of each rowbus run --workers",
-    "limit": "messages of ENDPOINT/TYPE in hand, in all processes",
+    "limit": "of ENDPOINT/TYPE in hand, everywhere",
 }
 """What can be scaled, and what the number counts."""
 
