@@ -644,7 +644,9 @@ def test_the_number_of_workers_follows_an_operator_while_they_run_and_after_a_re
     assert shop("endpoint", "scale", "Sales", "--workers", "3").returncode == 2  # it says not why
     scale("--workers", "3", "--why", "a rush")
     third = int(serving.wait_for(r"Worker 3 is process (\d+)")[0][1])
-    scale("--workers", "1", "--concurrency", "5", "--why", "a calm", "--for", "1h")
+    scale("--workers", "1", "--concurrency", "5", "--limit", "Shop.A=2", "--why", "a calm", "--for", "1h")
+    for wrong in ("Shop.A", "=2", "Shop.A=", "Shop.A=0", "Shop.A=1001", "Shop.A=٣"):
+        assert shop("endpoint", "scale", "Sales", "--limit", wrong, "--why", "a mistake").returncode == 2
     await_that(lambda: has_ended(third), "the third worker")
     again = shop.start("run", "shop:endpoint", "--workers", "2")
     again.wait_for("Endpoint Sales: workers 1, by an operator")
@@ -655,12 +657,14 @@ def test_the_number_of_workers_follows_an_operator_while_they_run_and_after_a_re
     for process in (serving, again):
         process.tell(signal.SIGTERM)
         assert process.wait() == 0
-    assert ["a calm" in line for line in listed.splitlines()] == [False, True, True]
+    assert ["a calm" in line for line in listed.splitlines()] == [False, True, True, True]
     assert ask("""select action, subject from "Rowbus.Operations" order by began""") == [
         ("scale", "workers of Sales: 3, a rush"),
         ("scale", "concurrency of Sales: 5, a calm"),
         ("scale", "workers of Sales: 1, a calm"),
+        ("scale", "limit of Sales/Shop.A: 2, a calm"),
         ("end a scale", "concurrency of Sales"),
+        ("end a scale", "limit of Sales/Shop.A"),
         ("end a scale", "workers of Sales"),
     ]
 

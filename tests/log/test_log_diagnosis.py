@@ -90,7 +90,11 @@ def test_a_rotation_that_was_blocked_just_now_is_nothing_to_speak_of() -> None:
     [
         (AT_WORK._replace(lag=20 * MINUTE, last_seen=20 * MINUTE), ["100 events", "20 min", "unregister"]),
         (AT_WORK._replace(batch=5, batch_age=90 * MINUTE), ["batch 5", "1 h 30 min"]),
-        (AT_WORK._replace(dead_letters=3), ["given up on 3", "dead-letters list orders revenue"]),
+        (
+            AT_WORK._replace(dead_letters=3),
+            ["given up on 3 events", "`rowbus log dead-letters list orders revenue`"],
+        ),
+        (AT_WORK._replace(dead_letters=1), ["given up on 1 event;"]),
     ],
 )
 def test_what_is_wrong_with_a_consumer_is_a_warning_that_says_what_to_do(
@@ -99,7 +103,7 @@ def test_what_is_wrong_with_a_consumer_is_a_warning_that_says_what_to_do(
     finding = judged(consumer=consumer)
 
     assert (finding.level, finding.subject) == (Level.WARN, 'consumer "revenue" of log "orders"')
-    assert all(word in finding.text + finding.advice for word in words)
+    assert all(word in f"{finding.text}; {finding.advice}" for word in words)
 
 
 @every(

@@ -367,13 +367,20 @@ async def test_an_endpoint_is_scaled_from_the_page_until_that_is_ended(database:
             {"amount": "1001"},
             {"amount": "٣"},
             {"kind": "endpoint"},
+            {"kind": "limit"},
+            {"kind": "limit", "name": "/Shop.PlaceOrder"},
             {"why": ""},
         ):
             refused = await client.post("/pauses/scale", data={"csrf": token_of(client), **form, **wrong})
             assert "That did not work" in refused.text
         await confirm(client, "/pauses/unscale", {"kind": "workers", "name": "Sales"})
+        limit = {"kind": "limit", "name": "Sales/Shop.PlaceOrder"}
+        await confirm(client, "/pauses/scale", form | limit)
+        limited = ask('select kind, name, amount from "Rowbus.Pauses"')
+        await confirm(client, "/pauses/unscale", limit)
 
     assert said == [("workers", "Sales", 4, None)]
+    assert limited == [("limit", "Sales/Shop.PlaceOrder", 4)]
     assert "workers of Sales" in listed
     assert "&lt;b&gt;a rush&lt;/b&gt;" in listed
     assert "Nothing is paused." in listed
@@ -381,6 +388,8 @@ async def test_an_endpoint_is_scaled_from_the_page_until_that_is_ended(database:
     assert ask('select action, subject from "Rowbus.Operations" order by began') == [
         ("scale", "workers of Sales: 4, <b>a rush</b>"),
         ("end a scale", "workers of Sales"),
+        ("scale", "limit of Sales/Shop.PlaceOrder: 4, <b>a rush</b>"),
+        ("end a scale", "limit of Sales/Shop.PlaceOrder"),
     ]
 
 

@@ -28,6 +28,7 @@ from rowbus.transport.pauses.table import (
     pauses_address,
     pauses_table,
     scale_now,
+    scale_subject,
     scaled,
 )
 from rowbus.transport.pubsub.table import subscription_routing
@@ -117,7 +118,7 @@ def lanes(target: Program, *, database: Database = None, _verbose: Verbose = Fal
 
 
 @app.command()
-def scale(
+def scale(  # noqa: PLR0913 - an option is a parameter
     name: EndpointName,
     *,
     concurrency: Annotated[
@@ -127,6 +128,12 @@ def scale(
     workers: Annotated[
         int | None,
         typer.Option("--workers", min=1, max=MOST, help="Processes of each `rowbus run --workers`."),
+    ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit", metavar="TYPE=N", help="Messages of a type in hand, in all processes together."
+        ),
     ] = None,
     reset: Annotated[bool, typer.Option("--reset", help="As the program says again.")] = False,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="What others are told.")] = "",
@@ -145,8 +152,11 @@ def scale(
     """
     names = addresses_in(database, schema)
     names.validate_endpoint_name(name)
-    asked = {ScaleKind.CONCURRENCY: concurrency, ScaleKind.WORKERS: workers}
-    wanted = {kind: amount for kind, amount in asked.items() if amount is not None}
+    asked = {(ScaleKind.CONCURRENCY, name): concurrency, (ScaleKind.WORKERS, name): workers}
+    asked |= {(ScaleKind.LIMIT, f"{name}/{of}"): most for of, most in map(_limit_of, limit or ())}
+    wanted = {
+        scale_subject(kind, of, names): amount for (kind, of), amount in asked.items() if amount is not None
+    }
     if wanted and (reset or not why):
         raise typer.BadParameter("say why: others will ask; --reset goes alone.", param_hint="--why")
     if names.backend != "postgresql":
@@ -156,17 +166,30 @@ def scale(
         if reset:
             _reset(session, names, name)
             return
-        for kind, amount in wanted.items():
-            _scale(session, names, PauseSubject(kind.value, name), amount, why, until)
+        for what, amount in wanted.items():
+            _scale(session, names, what, amount, why, until)
         found = _said(session, names, name)
     columns = ("what", "amount#", "since", "until", "who", "why")
-    rows = [(one.kind, one.amount, one.began, one.until or "", one.person, one.why) for one in found]
+    rows = [(_told(one), one.amount, one.began, one.until or "", one.person, one.why) for one in found]
     show_table(columns, rows)
+
+
+def _limit_of(text: str) -> tuple[str, int]:
+    of, _, most = text.partition("=")
+    if not (of and most.isascii() and most.isdigit() and most.strip("0") and int(most[:9]) <= MOST):
+        told = f"{text!r} is no limit; write Shop.PlaceOrder=3, from 1 to {MOST}."
+        raise typer.BadParameter(told, param_hint="--limit")
+    return of, int(most)
+
+
+def _told(one: Pause) -> str:
+    _, _, of = one.name.partition("/")
+    return f"{one.kind} of {of}" if of else one.kind
 
 
 def _said(session: Session, names: Addresses, name: str) -> list[Pause]:
     """Return what is said of an endpoint; exit with code 1 if nothing is."""
-    found = [one for one in scaled(session, names) if one.name == name]
+    found = [one for one in scaled(session, names) if one.name == name or one.name.startswith(f"{name}/")]
     if not found:
         complain(f"nothing is said of {name}")
         raise typer.Exit(1)
@@ -190,9 +213,9 @@ def _reset(session: Session, names: Addresses, name: str) -> None:
     """End what is said of an endpoint; exit with code 1 if nothing is."""
     table = pauses_table(pauses_address(names))
     for one in _said(session, names, name):
-        with noting(session, names, "end a scale", table.address, f"{one.kind} of {name}"):
-            session.run(table.resume(PauseSubject(one.kind, name)))
-        say(f"Endpoint {name}: {one.kind} as its program says.")
+        with noting(session, names, "end a scale", table.address, f"{one.kind} of {one.name}"):
+            session.run(table.resume(PauseSubject(one.kind, one.name)))
+        say(f"Endpoint {name}: {_told(one)} as its program says.")
 
 
 def find_tables(session: Session, catalog: Catalog, queue: QueueAddress) -> list[QueueAddress]:

@@ -34,7 +34,7 @@ COLUMNS = ("what", "name", "since", "until", "who", "why")
 What = Annotated[PauseKind | None, typer.Argument(help="What is paused.")]
 Name = Annotated[
     str | None,
-    typer.Argument(metavar="NAME", help="Sales; a queue; LOG/CONSUMER; ENDPOINT/RECURRING."),
+    typer.Argument(metavar="NAME", help="Sales; a queue; LOG/CONSUMER; ENDPOINT/RECURRING; ENDPOINT/TYPE."),
 ]
 
 
@@ -52,7 +52,7 @@ def pause(
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """Pause an endpoint, a queue, a consumer of a log or a recurring message, in all processes within two seconds.
+    """Pause an endpoint, a queue, a log's consumer, a recurring message or a message type, everywhere in two seconds.
 
     What is in hand is finished; nothing more is begun until `rowbus resume`, or --for is over, also after restarts.
     Without arguments: list what is paused; exit code 1: nothing is.

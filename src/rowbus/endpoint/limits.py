@@ -10,26 +10,28 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowbus.endpoint.decisions import is_control
-from rowbus.errors import ConfigurationError
+from rowbus.errors import ConfigurationError, RowbusError
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.running.scope import contained
 from rowbus.settings import TransactionMode
 from rowbus.transport.claims.claim_check import off_the_wire
-from rowbus.transport.limits.concurrency import Concurrency, CrowdedMessage, Limit
+from rowbus.transport.limits.concurrency import MOST, Concurrency, CrowdedMessage, Limit, Places
 from rowbus.transport.limits.decisions import LimitedMessage
 from rowbus.transport.limits.gate import Gate
 from rowbus.transport.limits.places import PlaceKeeper
-from rowbus.transport.limits.rate import RateLimit
+from rowbus.transport.limits.rate import RateLimit, bucket_key
 from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from rowbus.database.statements import Runs
+    from rowbus.endpoint.handlers import Handler
     from rowbus.endpoint.parts import Parts
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
     from rowbus.messages.message_types import Deserializer
+    from rowbus.transport.pauses.scale import TypeLimits
 
 logger = logging.getLogger("rowbus.limits")
 
@@ -40,8 +42,9 @@ B = TypeVar("B")
 class Finder:
     """Finds the limits of a message: those of its handlers, each with the key that the message has there."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Read messages as the endpoint does. No I/O."""
+    def __init__(self, parts: Parts, said: TypeLimits | None = None) -> None:
+        """Read messages as the endpoint does; `said` is what operators say of their types. No I/O."""
+        self._said = said
         self._handlers = parts.handlers
         self._mutators = parts.mutators
         self._here = ("", *(address.canonical for address in parts.inputs))
@@ -57,7 +60,24 @@ class Finder:
     async def find_places(self, row: MessageRow, session: Runs) -> CrowdedMessage | None:
         """Return the places that a message needs; as `find_buckets`."""
         found = await self._find(row, session, Concurrency, Concurrency.places)
-        return None if found is None else CrowdedMessage(row, *found)
+        said, waited = self._find_said(row)
+        own = () if found is None else found[0]
+        return CrowdedMessage(row, (*own, *said), waited) if own or said else None
+
+    def _find_said(self, row: MessageRow) -> tuple[list[Places], bool]:
+        """Return the places by what operators say of a message's types, and whether the message was deferred before."""
+        said: Mapping[str, int] = {} if self._said is None else self._said.said
+        try:
+            headers = decode_headers(row.headers)
+            plan = self._plan(headers) if said else ()
+        except RowbusError:  # its handling will fail, too
+            return [], False
+        mosts = {one.read.name: said.get(one.read.name, MOST) for one in plan}
+        for one in plan:
+            if one.is_long and mosts[one.read.name]:  # no transaction would hold its place; it can be paused
+                mosts[one.read.name] = MOST
+        places = [Places(bucket_key(f"{name} in hand"), most) for name, most in mosts.items() if most < MOST]
+        return places, Header.RATE_LIMITED in headers
 
     async def _find(
         self, row: MessageRow, session: Runs, kind: type[L], find: Callable[[L, str, object], B]
@@ -78,11 +98,14 @@ class Finder:
         return found, Header.RATE_LIMITED in headers
 
     def _limits(self, headers: Mapping[str, str | None], kind: type[L]) -> list[tuple[L, Deserializer]]:
+        plan = self._plan(headers)
+        return [(handler.limit, handler.read) for handler in plan if isinstance(handler.limit, kind)]
+
+    def _plan(self, headers: Mapping[str, str | None]) -> Sequence[Handler]:
         elsewhere = (headers.get(Header.FORWARD_DESTINATION) or "") not in self._here
         if elsewhere or is_control(headers):
-            return []
-        plan = self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))
-        return [(handler.limit, handler.read) for handler in plan if isinstance(handler.limit, kind)]
+            return ()
+        return self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))
 
 
 class RateLimits:
@@ -155,8 +178,24 @@ def make_gate(parts: Parts) -> Gate | None:
     return Gate(parts.limits, whole, find, catalog_of(parts.addresses).clock)
 
 
-def make_places(parts: Parts) -> PlaceKeeper | None:
-    """Return the places of an endpoint whose handlers have limits of concurrency."""
-    if not parts.handlers.limited(Concurrency):
+def can_wait(parts: Parts) -> bool:
+    """Say whether messages of an endpoint can wait for a place."""
+    return (
+        parts.address.backend == "postgresql"
+        and parts.delayed_delivery is not None
+        and parts.settings.transaction_mode is not TransactionMode.NONE
+    )
+
+
+def make_places(parts: Parts, said: TypeLimits) -> PlaceKeeper | None:
+    """Return the places of an endpoint whose messages can wait: by its handlers' limits, and by what is said."""
+    if not can_wait(parts):
         return None
-    return PlaceKeeper(parts.address, Finder(parts).find_places, catalog_of(parts.addresses).clock)
+    has_keys = bool(parts.handlers.limited(Concurrency))
+    return PlaceKeeper(
+        parts.address,
+        Finder(parts, said).find_places,
+        catalog_of(parts.addresses).clock,
+        has_keys=has_keys,
+        is_asked=lambda: has_keys or said.said,
+    )

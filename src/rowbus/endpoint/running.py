@@ -16,7 +16,7 @@ from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.endpoint.gathering import Gathering
 from rowbus.endpoint.installation import install
 from rowbus.endpoint.lanes import OrderedLanes, SharedTurns, check_lanes
-from rowbus.endpoint.limits import make_gate, make_places
+from rowbus.endpoint.limits import can_wait, make_gate, make_places
 from rowbus.endpoint.long_work import LongWork
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.publication import ContractPublisher
@@ -38,7 +38,7 @@ from rowbus.transport.deduplication.table import InboxKeeper, inbox_table
 from rowbus.transport.history.table import history_table
 from rowbus.transport.history.teller import HandlingTimes, HistoryTeller
 from rowbus.transport.limits.table import LimitKeeper
-from rowbus.transport.pauses.scale import Scale
+from rowbus.transport.pauses.scale import Scale, TypeLimits
 from rowbus.transport.pauses.table import Hold, PauseSubject, ScaleKind, pauses_address
 from rowbus.transport.published_contracts.table import publishes
 from rowbus.transport.pubsub.subscribers import Subscribers
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from rowbus.messages.headers import Identity
     from rowbus.running.service import Service
     from rowbus.settings import EndpointSettings
+    from rowbus.transport.pauses.table import Pause
     from rowbus.transport.receiving.delivery import Delivery
 
 logger = logging.getLogger("rowbus.endpoint")
@@ -114,7 +115,8 @@ class RunningEndpoint:
         self._long = self._make_long(parts)
         check_lanes(parts)
         self._seclusion, self._gate = Seclusion(), make_gate(parts)
-        self._places = make_places(parts)
+        self._types = TypeLimits(parts.name, parts.handlers.names, can_wait=can_wait(parts))
+        self._places = make_places(parts, self._types)
         self._receivers = [self._make_receiver(address) for address in parts.queues]
         self._ordered, self._turns = self._make_lanes(parts)
         self._publisher = self._make_publisher(parts)
@@ -163,7 +165,7 @@ class RunningEndpoint:
         receiver.places = self._places
         paused = {address, parts.address} if address in parts.lane_addresses else {address}
         names = [PauseSubject("endpoint", parts.name), *(PauseSubject("queue", str(one)) for one in paused)]
-        receiver.hold = Hold(pauses_address(parts.addresses), names)
+        receiver.hold = Hold(pauses_address(parts.addresses), names, hear=self._hear)
         return receiver
 
     async def start(self) -> None:
@@ -190,6 +192,11 @@ class RunningEndpoint:
             await self._long.start()
         for service in self._background:
             await service.start()
+
+    def _hear(self, found: Sequence[Pause]) -> None:
+        """Note what operators say."""
+        self._concurrency.hear(found)
+        self._types.hear(found)
 
     async def _begin(self, session: AsyncSession) -> None:
         """Publish the contract; hear what operators say before the first message: a restart does not undo that."""
@@ -377,7 +384,7 @@ class RunningEndpoint:
             pool=self._pool,
             pauses=pauses_address(parts.addresses) if parts.address.backend == "postgresql" else None,
             alarm=parts.alarm,
-            hear=self._concurrency.hear,
+            hear=self._hear,
         )
 
     def _make_teller(self, parts: Parts) -> HistoryTeller | None:

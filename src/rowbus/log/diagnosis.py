@@ -225,6 +225,9 @@ def _judge(consumer: ConsumerState) -> Iterator[Finding]:
         )
         yield Finding(Level.WARN, subject, text, advice)
     if consumer.dead_letters:
-        text = f"it has given up on {consumer.dead_letters:,} events"
-        advice = f"rowbus log dead-letters list {consumer.log} {consumer.consumer}; then replay or purge them"
+        text = (
+            f"it has given up on {consumer.dead_letters:,} event{'' if consumer.dead_letters == 1 else 's'}"
+        )
+        listing = f"`rowbus log dead-letters list {consumer.log} {consumer.consumer}`"
+        advice = f"see why: {listing}; then replay or purge them"
         yield Finding(Level.WARN, subject, text, advice)

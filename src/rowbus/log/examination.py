@@ -33,6 +33,7 @@ from rowbus.transport.queues.catalog.looking import (
     find_storages,
     find_tables,
     look,
+    look_at_each,
     looking,
     sort_out,
 )
@@ -96,9 +97,8 @@ def examine(session: Session, catalog: Catalog, most: int) -> Iterator[Finding]:
 
 def schedules(session: Session, catalog: Catalog) -> Iterator[tuple[QueueAddress, list[ScheduleRow]]]:
     """Yield the schedules of each endpoint that has some, as far as they can be read; none on SQL Server."""
-    for address in find_tables(session, catalog, COLUMNS).tables:
-        with suppress(NotLookedAtError, QueueNotFoundError):
-            yield address, look(session, address, recurring_table(address).list())
+    found = find_tables(session, catalog, COLUMNS).tables
+    yield from look_at_each(session, found, lambda address: recurring_table(address).list()).answers.items()
 
 
 def _examine_traffic(
@@ -107,13 +107,13 @@ def _examine_traffic(
     """Judge what waits in the queues, and who takes it out."""
     read = [queue.address for queue in queues if queue.is_queue and queue.readable and not queue.left_out]
     receivers = count_receivers(session, catalog, read)
+    states = look_at_each(session, read, lambda address: catalog.queue_state(address, most)).answers
     for together in with_lanes(read, lambda address: address):
         found: list[Traffic] = []
         failures: list[Finding] = []
         for address in together:
-            try:
-                state = look(session, address, catalog.queue_state(address, most))
-            except (NotLookedAtError, QueueNotFoundError):
+            state = states.get(address)
+            if state is None:
                 continue  # another session changes it now; the next examination reads it
             estimate = estimates.get(address, 0)
             traffic = traffic_of(address, state, receivers.get(address), most=most, estimate=estimate)

@@ -24,10 +24,9 @@ from rowbus.running.telemetry.series import Gauge
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.lanes.rule import lane_name, own_queues
 from rowbus.transport.queues.catalog.looking import (
-    NotLookedAtError,
     find_queues,
     find_storages,
-    looking,
+    look_at_each,
     sort_out,
 )
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -36,7 +35,7 @@ from rowbus.transport.queues.traffic import Kind, Traffic, traffic_of
 from rowbus.transport.recurring.table import lateness
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rowbus.database.sessions import Session
     from rowbus.errors import RowbusError
@@ -255,9 +254,8 @@ class DatabaseGauges:
         )
         self._tell_unreadable(gauges, [shape for shape in shapes if not (shape.readable or shape.left_out)])
         self._measure_transactions(session, gauges)
+        self._count(session, readable, gauges, beside, left_out)
         for shape in shapes:
-            if shape.readable:
-                self._count(session, shape, gauges, beside, left_out)
             if shape.sequence is not None and not shape.left_out:
                 gauges.sequence.set(shape.sequence.used, (str(shape.address),))
         return gauges.families()
@@ -285,36 +283,38 @@ class DatabaseGauges:
     def _count(
         self,
         session: Session,
-        shape: QueueShape,
+        queues: Sequence[QueueAddress],
         gauges: QueueGauges,
         beside: _Beside,
         left_out: dict[QueueAddress, str],
     ) -> None:
-        address = shape.address
-        try:
-            with looking(session, address):
-                state = session.run(self._catalog.queue_state(address, MOST))
-                receivers, rows = beside.receivers.get(address), beside.rows.get(address, 0)
-                found = traffic_of(address, state, receivers, most=MOST, estimate=rows)
-                is_asked = found.kind is Kind.ERROR and state.depth > 0
-                left = session.run(self._catalog.count_acknowledgements(address, MOST)) if is_asked else 0
-        except NotLookedAtError as error:
-            left_out[address] = error.reason
-        else:
-            own = beside.own_queues.get(address)
-            gauges.stands(address, found, acknowledgements=left, own=own)
+        looked = look_at_each(session, queues, lambda address: self._catalog.queue_state(address, MOST))
+        found = {
+            address: traffic_of(
+                address,
+                state,
+                beside.receivers.get(address),
+                most=MOST,
+                estimate=beside.rows.get(address, 0),
+            )
+            for address, state in looked.answers.items()
+        }
+        failed = [address for address, one in found.items() if one.kind is Kind.ERROR and one.depth > 0]
+        acknowledged = look_at_each(
+            session, failed, lambda address: self._catalog.count_acknowledgements(address, MOST)
+        )
+        left_out |= looked.left_out | acknowledged.left_out
+        for address, traffic in found.items():
+            own, left = beside.own_queues.get(address), acknowledged.answers.get(address, 0)
+            gauges.stands(address, traffic, acknowledgements=left, own=own)
 
     def _delayed(self, session: Session, left_out: dict[QueueAddress, str]) -> list[Family]:
         gauges = DelayedGauges()
         found = sort_out(session, self._catalog, session.run(self._catalog.find_delayed()))
-        left_out |= found.left_out
-        for address in found.tables:
-            table = delayed_table(address)
-            try:
-                with looking(session, address):
-                    gauges.stands(address, session.run(table.state(MOST)), len(session.run(table.leaders())))
-            except NotLookedAtError as error:
-                left_out[address] = error.reason
+        looked = look_at_each(session, found.tables, lambda address: delayed_table(address).state(MOST))
+        left_out |= found.left_out | looked.left_out
+        for address, state in looked.answers.items():
+            gauges.stands(address, state, len(session.run(delayed_table(address).leaders())))
         for address, rows in schedules(session, self._catalog):
             late = max(map(lateness, rows), default=timedelta())
             gauges.missed.set(late.total_seconds(), (str(address),))

@@ -15,12 +15,13 @@ from rowbus.errors import ConfigurationError
 from rowbus.transport.pauses.table import (
     MOST,
     PauseKind,
-    PauseSubject,
+    ScaleKind,
     pause_now,
     paused,
     pauses_address,
     pauses_table,
     scale_now,
+    scale_subject,
     scaled,
     subject_of,
 )
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import Session
     from rowbus.messages.address import Addresses
+    from rowbus.transport.pauses.table import PauseSubject
     from rowbus.web.operations import Operation
     from rowbus.web.visit import Visit
 
@@ -40,6 +42,7 @@ KINDS: Final = {
     "queue": "Sales",
     "consumer": "LOG/CONSUMER",
     "recurring": "ENDPOINT/NAME",
+    "type": "ENDPOINT/TYPE",
 }
 """Kinds of things that can be paused, and how each is called."""
 
@@ -47,6 +50,7 @@ KINDS: Final = {
 SCALES: Final = {
     "concurrency": "messages at a time in each process",
     "workers": "processes of each rowbus run --workers",
+    "limit": "of ENDPOINT/TYPE in hand, everywhere",
 }
 """Kinds of things that can be scaled, and what the number counts."""
 
@@ -135,9 +139,8 @@ def _meant_to_scale(visit: Visit) -> PauseSubject:
     """Return what a form scales; raises ConfigurationError, and InvalidNameError for what no endpoint can be called."""
     kind, name = visit.form.get("kind", ""), visit.form.get("name", "").strip()
     if kind not in SCALES:
-        raise ConfigurationError("Say what is meant: concurrency or workers.")
-    visit.site.addresses.validate_endpoint_name(name)
-    return PauseSubject(kind, name)
+        raise ConfigurationError("Say what is meant: concurrency, workers or limit.")
+    return scale_subject(ScaleKind(kind), name, visit.site.addresses)
 
 
 def _amount(visit: Visit) -> int:

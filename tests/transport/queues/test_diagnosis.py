@@ -21,6 +21,7 @@ from rowbus.transport.queues.diagnosis import (
     duration,
 )
 from rowbus.transport.queues.shape import COLUMNS, Key, QueueShape, Sequence
+from rowbus.transport.queues.traffic import Kind, Traffic, diagnose_traffic
 from tests.fixtures.every import every
 
 SALES = QueueAddress("public", "Sales")
@@ -204,3 +205,24 @@ def test_what_vacuum_left_behind_is_a_warning(storage: Storage, words: str | Non
 )
 def test_a_duration_is_written_in_its_two_largest_units(seconds: float, text: str) -> None:
     assert duration(timedelta(seconds=seconds)) == text
+
+
+@every(
+    "changes, is_said",
+    [
+        ({}, True),
+        ({"waited": timedelta(seconds=4)}, False),
+        ({"waited": timedelta(seconds=4), "depth": 1_000}, True),
+        ({"waited": None}, True),
+        ({"receivers": 1}, False),
+        ({"receivers": None}, False),  # they cannot be seen
+        ({"in_hand": 1}, False),
+        ({"kind": Kind.AUDIT}, False),
+    ],
+)
+def test_that_nobody_receives_is_said_within_seconds_and_only_if_it_is_so(
+    changes: dict[str, Any], *, is_said: bool
+) -> None:
+    alone = Traffic(Kind.QUEUE, depth=1, in_hand=0, waited=timedelta(seconds=6), receivers=0)
+    found = [*diagnose_traffic("Sales", alone._replace(**changes))]
+    assert ["nobody receives" in one.text for one in found] == ([True] if is_said else [])

@@ -12,7 +12,16 @@ from rowbus.database.postgresql.database import Database
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.pauses.table import pauses_table
 from rowbus.transport.queues.catalog import postgresql as catalog
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_queues, look, looking, sort_out
+from rowbus.transport.queues.catalog.looking import (
+    TOGETHER,
+    NotLookedAtError,
+    find_queues,
+    look,
+    look_at_each,
+    looking,
+    sort_out,
+)
+from rowbus.transport.queues.catalog.ownership import LOCKED
 from tests.fixtures.command_line import as_role
 from tests.fixtures.every import every
 
@@ -160,3 +169,49 @@ def test_a_table_that_is_looked_at_stays_what_it_is(owner: psycopg.Connection, d
         with looking(session, sales), pytest.raises(psycopg.errors.LockNotAvailable):
             owner.execute(b'alter table "Sales" rename to other')
         assert session.connection.execute("show lock_timeout").fetchone() == ("0",)
+
+
+def test_many_tables_are_looked_at_together(owner: psycopg.Connection, database: str) -> None:
+    many = [QueueAddress("public", f"Queue{number}") for number in range(TOGETHER + 1)]
+    for one in many:
+        owner.execute(f'create table "{one.table}" {QUEUE}'.encode())
+    with Database(database).session() as session:
+        looked = look_at_each(session, many, lambda address: catalog.queue_state(address, 1))
+
+    assert list(looked.answers) == many
+    assert not looked.left_out
+    assert len({state.at for state in looked.answers.values()}) == 2  # now() is when the transaction began
+
+
+@every(
+    "change, reason",
+    [
+        ('begin; lock table "Sales"', LOCKED),
+        (f'alter table "Sales" owner to {OWNER}', f"belongs to {OWNER}"),
+        (
+            (
+                'drop table "Sales"; create view "Sales" as select 1 as seq; '
+                f'grant select on "Sales" to {VIEWER}'
+            ),
+            "it is no table",
+        ),
+        (f'revoke all on "Sales" from {VIEWER}', "this role may not read it"),
+        ('drop table "Sales"', None),
+    ],
+)
+def test_one_table_that_cannot_be_looked_at_hides_no_other(
+    change: str, reason: str | None, owner: psycopg.Connection, database: str
+) -> None:
+    sales, billing = QueueAddress("public", "Sales"), QueueAddress("public", "Billing")
+    owner.execute(b"drop schema public cascade; create schema public; grant usage on schema public to public")
+    for one in (sales, billing):
+        owner.execute(
+            f'create table "{one.table}" {QUEUE}; grant select on "{one.table}" to {VIEWER}'.encode()
+        )
+    owner.execute(change.encode())
+    with Database(as_role(database, VIEWER)).session() as session:
+        looked = look_at_each(session, [sales, billing], lambda address: catalog.queue_state(address, 1))
+    owner.rollback()
+
+    assert list(looked.answers) == [billing]
+    assert looked.left_out == ({} if reason is None else {sales: reason})

@@ -51,7 +51,7 @@ Limit = RateLimit | Concurrency
 
 
 class Places(NamedTuple):
-    """The places of one key: so many messages of it may be in hand."""
+    """The places of one key: so many messages of it may be in hand; none while an operator pauses it."""
 
     key: str
     most: int

@@ -34,6 +34,10 @@ MOST_AT_ONCE: Final = 20
 SHORTEST: Final = 0.001
 LONGEST: Final = 1.0
 """Seconds between two of a key that come again in one process."""
+HELD: Final = 0.01
+"""Seconds between two of a paused key that come again in one process: so they come back, too, once it is resumed."""
+HELD_FOR: Final = 1.0
+"""Seconds for which one of a paused key waits, at least."""
 FARTHEST: Final = 600.0
 """Seconds for which a message waits, at most, until its limit is looked at again."""
 KEPT: Final = 10_000
@@ -77,8 +81,16 @@ class Returns:
 
     def wait(self, key: str) -> float:
         """Join the line; return in how many seconds to come again."""
-        line, now = self._line(key), self._clock()
-        line.ends = min(max(line.ends, now) + line.pace, now + FARTHEST)
+        line = self._line(key)
+        return self._join(line, line.pace, 0.0)
+
+    def hold(self, key: str) -> float:
+        """Join the line of a key that is paused; return in how many seconds to come again."""
+        return self._join(self._line(key), HELD, HELD_FOR)
+
+    def _join(self, line: Line, pace: float, least: float) -> float:
+        now = self._clock()
+        line.ends = min(max(line.ends + pace, now + least + pace), now + FARTHEST)
         return line.ends - now
 
     def _line(self, key: str) -> Line:
@@ -93,13 +105,22 @@ class PlaceKeeper:
     """The places of one endpoint in one process. For one event loop."""
 
     def __init__(
-        self, queue: QueueAddress, find: FindPlaces, clock: Callable[[], Statement[datetime]]
+        self,
+        queue: QueueAddress,
+        find: FindPlaces,
+        clock: Callable[[], Statement[datetime]],
+        *,
+        has_keys: bool = True,
+        is_asked: Callable[[], object] = lambda: True,
     ) -> None:
         """Take the queue whose instances share places, and what finds those of a message. No I/O.
 
-        `clock` asks the database what time it is.
+        `clock` asks the database what time it is. `has_keys` says whether each message may have a key of its own, and
+        `is_asked` whether any message has one now.
         """
         self.clock = clock
+        self.most_at_once = MOST_AT_ONCE if has_keys else None
+        self.is_asked = is_asked
         self._queue = queue
         self._find = find
         self._returns = Returns(time.monotonic)
@@ -116,19 +137,20 @@ class PlaceKeeper:
         crowded = [each for each in found if each is not None]
         if not crowded:
             return {}
-        full = await session.run(
-            self._take({place.key: place.most for each in crowded for place in each.places})
-        )
+        wanted = {place.key: place.most for each in crowded for place in each.places}
+        full = await session.run(self._take(wanted))
         waited = {place.key for each in crowded if each.waited or keeps_place for place in each.places}
         for key in waited:
             (self._returns.lacked if key in full else self._returns.found)(key)
         lacking = ((each.row, [place.key for place in each.places if place.key in full]) for each in crowded)
         return {
-            row: max(map(self._wait, keys), key=lambda wait: wait.seconds) for row, keys in lacking if keys
+            row: max((self._wait(key, wanted[key]) for key in keys), key=lambda wait: wait.seconds)
+            for row, keys in lacking
+            if keys
         }
 
-    def _wait(self, key: str) -> Wait:
-        return Wait(key, self._returns.wait(key))
+    def _wait(self, key: str, most: int) -> Wait:
+        return Wait(key, self._returns.wait(key) if most else self._returns.hold(key))
 
     def _take(self, wanted: Mapping[str, int]) -> Statement[frozenset[str]]:
         failing = f"Failed to take places of messages of {self._queue}"

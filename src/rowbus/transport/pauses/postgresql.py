@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Statement, no_rows
 from rowbus.transport.pauses import table
-from rowbus.transport.pauses.table import Pause, PauseSubject
+from rowbus.transport.pauses.table import Pause
 from rowbus.transport.queues.records.postgresql import RecordTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
     from rowbus.database.statements import Rows
+    from rowbus.transport.pauses.table import PauseSubject
 
 
 class PausesTable(table.PausesTable, RecordTable):
@@ -51,19 +51,10 @@ class PausesTable(table.PausesTable, RecordTable):
         """End a pause or a scale; say 0 if there was none."""
         return Statement(self._load("resume", "Failed to end a pause in"), what._asdict(), self._counted)
 
-    def holds(self, names: Sequence[PauseSubject]) -> Statement[list[PauseSubject]]:
-        """Return which of these are paused."""
-        parameters = {"kinds": [one.kind for one in names], "names": [one.name for one in names]}
-        return Statement(self._load("holds", "Failed to look into", prepare=True), parameters, _held)
-
     def list(self) -> Statement[list[Pause]]:
         """Return the pauses and scales in force."""
-        return Statement(self._load("list", "Failed to look into"), {}, _pauses)
+        return Statement(self._load("list", "Failed to look into", prepare=True), {}, _pauses)
 
 
 def _pauses(rows: Rows, _count: int) -> list[Pause]:
     return [Pause._make(row) for row in rows]
-
-
-def _held(rows: Rows, _count: int) -> list[PauseSubject]:
-    return [PauseSubject._make(row) for row in rows]

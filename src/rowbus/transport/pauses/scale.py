@@ -1,5 +1,7 @@
 """The size of an endpoint, where an operator says so: messages at a time in a process, or worker processes.
 
+Of a type of messages: how many are in hand.
+
 Invariant: what an operator says counts as long as it is in force, and what the program says counts afterwards.
 """
 
@@ -10,10 +12,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import Service
-from rowbus.transport.pauses.table import ScaleKind, pauses_table, scale_of
+from rowbus.transport.pauses.table import ScaleKind, pauses_table, scale_of, type_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.messages.address import QueueAddress
@@ -54,6 +56,46 @@ class Scale:
         else:
             logger.warning("%s %s, by an operator.", what, said)
         self._change(said or self._wanted)
+
+
+class TypeLimits:
+    """The number of messages of each type in an endpoint's hand, in all processes together; 0: the type is paused."""
+
+    def __init__(self, endpoint: str, types: Callable[[], Collection[str]], *, can_wait: bool) -> None:
+        """Begin with none; `types` are those handled, and `can_wait` says whether messages can wait. No I/O."""
+        self._endpoint = endpoint
+        self._types = types
+        self._can_wait = can_wait
+        self.said: Mapping[str, int] = {}
+
+    def hear(self, found: Iterable[Pause]) -> None:
+        """Note what is in force."""
+        said, before = type_limits(found, self._endpoint), self.said
+        self.said = said
+        for name in sorted({*said, *before}):
+            if said.get(name) != before.get(name):
+                self._tell(name, said.get(name))
+
+    def _tell(self, name: str, most: int | None) -> None:
+        if most is None:
+            logger.info(
+                "Endpoint %s: as many %s are in hand as its program says again.", self._endpoint, name
+            )
+        elif name not in self._types():
+            logger.warning(
+                "Endpoint %s handles no %s, which an operator has limited or paused.", self._endpoint, name
+            )
+        elif not self._can_wait:
+            logger.warning(
+                "Endpoint %s does not limit or pause %s, as an operator says: its messages have nowhere to wait in "
+                "transaction mode NONE, or without delayed delivery. Pause the endpoint.",
+                self._endpoint,
+                name,
+            )
+        else:
+            logger.warning(
+                "Endpoint %s: at most %s of %s in hand, by an operator.", self._endpoint, most, name
+            )
 
 
 class Scalable(Protocol):

@@ -1,8 +1,9 @@
 """Pauses that operators have set: the operations on their table, on every database, and how those who work ask.
 
-A scale is one that leaves so much running: messages at a time, or worker processes of an endpoint.
+A scale is one that leaves so much running: messages at a time, or worker processes of an endpoint, or messages of a
+type in hand.
 
-Who works on something asks with the statement `holds`, about once a second while there is something to do.
+Who works on something asks with the statement `list`, about once a second while there is something to do.
 
 Invariants: a pause is in force from the commit that adds it; a table that is missing, or that the role may not read,
 pauses nothing. A `Hold` asks nothing while there is nothing to do, and a statement more a second otherwise.
@@ -52,17 +53,25 @@ class PauseKind(Enum):
     QUEUE = "queue"
     CONSUMER = "consumer"
     RECURRING = "recurring"
+    TYPE = "type"
 
 
 class ScaleKind(Enum):
-    """The figures of an endpoint: messages at a time in a process, or processes of `rowbus run --workers`."""
+    """The figures of an endpoint: messages at a time in a process, or processes of `rowbus run --workers`.
+
+    A limit is the number of messages of a type that are in hand at a time, in all processes together.
+    """
 
     CONCURRENCY = "concurrency"
     WORKERS = "workers"
+    LIMIT = "limit"
 
 
 class PauseSubject(NamedTuple):
-    """Something that can be paused: an endpoint by name, a queue by address, `LOG/CONSUMER`, `ENDPOINT/NAME`."""
+    """Something that can be paused: an endpoint by name, a queue by address, `LOG/CONSUMER`, `ENDPOINT/NAME`.
+
+    A type of messages is `ENDPOINT/TYPE`.
+    """
 
     kind: str
     name: str
@@ -73,11 +82,25 @@ def subject_of(kind: PauseKind, name: str, addresses: Addresses) -> PauseSubject
     if not name:
         raise ConfigurationError("Say its name.")
     refuse_nul(kind.value, name)
-    if kind in {PauseKind.CONSUMER, PauseKind.RECURRING} and "/" not in name:
-        raise ConfigurationError(
-            f"A {kind.value} has a name of two parts: LOG/CONSUMER or ENDPOINT/RECURRING; {name!r} has one."
-        )
+    if kind in {PauseKind.CONSUMER, PauseKind.RECURRING, PauseKind.TYPE}:
+        _check_parts(kind.value, name)
     return PauseSubject(kind.value, str(address_of(name, addresses)) if kind is PauseKind.QUEUE else name)
+
+
+def scale_subject(kind: ScaleKind, name: str, addresses: Addresses) -> PauseSubject:
+    """Return what a person scales; raises ConfigurationError, and InvalidNameError for what no endpoint is called."""
+    refuse_nul(kind.value, name)
+    if kind is ScaleKind.LIMIT:
+        _check_parts(kind.value, name)
+    addresses.validate_endpoint_name(name.partition("/")[0] if kind is ScaleKind.LIMIT else name)
+    return PauseSubject(kind.value, name)
+
+
+def _check_parts(kind: str, name: str) -> None:
+    if not all(name.partition("/")):
+        raise ConfigurationError(
+            f"A {kind} has a name of two parts: LOG/CONSUMER, ENDPOINT/RECURRING or ENDPOINT/TYPE; {name!r} has one."
+        )
 
 
 class Pause(NamedTuple):
@@ -123,10 +146,6 @@ class PausesTable(RecordStatements):
 
     def resume(self, what: PauseSubject) -> Statement[int]:
         """End a pause or a scale; say 0 if there was none."""
-        raise NotImplementedError
-
-    def holds(self, names: Sequence[PauseSubject]) -> Statement[list[PauseSubject]]:
-        """Return which of these are paused."""
         raise NotImplementedError
 
     def list(self) -> Statement[list[Pause]]:
@@ -198,6 +217,16 @@ def scale_of(found: Iterable[Pause], kind: ScaleKind, endpoint: str) -> Pause | 
     return next((one for one in found if (one.kind, one.name) == what and one.amount is not None), None)
 
 
+def type_limits(found: Iterable[Pause], endpoint: str) -> dict[str, int]:
+    """Return how many messages of a type an endpoint may have in hand, among what is in force; 0: it is paused."""
+    limits: dict[str, int] = {}
+    for one in found:
+        of, _, name = one.name.partition("/")
+        if of == endpoint and one.kind in {PauseKind.TYPE.value, ScaleKind.LIMIT.value}:
+            limits[name] = min(one.amount or 0, limits.get(name, MOST))
+    return limits
+
+
 def _in_force(session: Session, addresses: Addresses) -> Sequence[Pause]:
     if addresses.backend != "postgresql":
         return ()
@@ -213,11 +242,14 @@ class Hold:
         address: QueueAddress,
         names: Sequence[PauseSubject],
         clock: Callable[[], float] = time.monotonic,
+        *,
+        hear: Callable[[Sequence[Pause]], None] = lambda _: None,
     ) -> None:
-        """Take the table and the names to ask for. No I/O."""
+        """Take the table and the names to ask for; `hear` is told all that is in force each time. No I/O."""
         self._table = pauses_table(address) if address.backend == "postgresql" else None
         self._names = names
         self._clock = clock
+        self._hear = hear
         self._asked = float("-inf")
         self._held: list[PauseSubject] = []
 
@@ -232,7 +264,10 @@ class Hold:
             return self._held
         self._asked = self._clock()
         readable = await session.run(self._table.can_be_used())
-        self._note(await session.run(self._table.holds(self._names)) if readable else [])
+        found = await session.run(self._table.list()) if readable else []
+        self._hear(found)
+        paused = {(one.kind, one.name) for one in found}
+        self._note([one for one in self._names if one in paused])
         return self._held
 
     async def wait(

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Rows
     from rowbus.messages.address import QueueAddress
 
-NOBODY_AFTER: Final = timedelta(minutes=1)  # so long may a message wait for a receiver that starts
+NOBODY_AFTER: Final = timedelta(seconds=5)
+"""So long a message may wait for a receiver that polls, or by a clock that is off; after it, nobody receives *now*.
+
+Who was killed and who is restarted leave the same: no lock. So this is said of both, as a warning, for as long as it
+is so; in a rolling restart another process receives. The alert waits two minutes.
+"""
 HEAP: Final = 1_000  # so many are not left to a receiver that is about to start
 CLOCK_OFF: Final = timedelta(seconds=5)  # by so much clocks of machines differ without harm
 NOBODY: Final = "nobody receives there"

@@ -88,7 +88,7 @@ async def have_places(
 ) -> list[MessageRow]:
     """Return those of the messages in hand that have their places; the others wait. Raises StorageError."""
     places = receiver.places
-    if places is None or not rows:
+    if places is None or not rows or not places.is_asked():
         return rows
     rows = await _timed(places.clock, rows, session)
     current = [row for row in rows if not row.expired]

@@ -23,7 +23,6 @@ from rowbus.running.critical import Alarm, ReportedBreaker
 from rowbus.running.service import Service
 from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
 from rowbus.transport.lanes.lane_table import rewrite
-from rowbus.transport.limits.places import MOST_AT_ONCE
 from rowbus.transport.queues.table import Place, queue_table
 from rowbus.transport.receiving.decisions import (
     LARGEST,
@@ -83,7 +82,7 @@ class Receiver(Service):
     """The order that knows which messages wait for others of their key; in a queue without order None."""
 
     places: PlaceKeeper | None = None
-    """The places of keys that its endpoint's queues share, where handlers have limits of concurrency."""
+    """The places of keys that its endpoint's queues share, where limits of concurrency can be kept."""
 
     turns: Turns | None = None
     """The turns that it shares with other queues of its endpoint, if it does."""
@@ -198,7 +197,7 @@ class Receiver(Service):
 
     def unit(self) -> Unit:
         """Return the first unit of a slot."""
-        return Unit.of(self._batch_size, LARGEST if self.places is None else MOST_AT_ONCE)
+        return Unit.of(self._batch_size, (self.places and self.places.most_at_once) or LARGEST)
 
     def look(self, most: int) -> Look:
         """Return the next look at the queue, for up to `most` messages."""

@@ -133,5 +133,6 @@ document.addEventListener("change", (event) => {
 
 showTimes(document);
 document.getElementById("zone")?.replaceChildren(zone.resolvedOptions().timeZone);
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 offerPause();
 keepUpdating();

@@ -7,8 +7,8 @@ the reason. Nobody is waited for longer than `begin_look.sql` says.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from rowbus.errors import PermissionDeniedError, QueueNotFoundError, RowbusError, StorageError
 from rowbus.transport.queues.catalog.ownership import LOCKED, advice, not_looked_at
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 K = TypeVar("K")
 
+TOGETHER: Final = 50
+"""Tables that are looked at in one transaction: each takes a lock, of which the server has a few thousand."""
 _TIMED_OUT: Final = "55P03"  # lock_not_available
 
 
@@ -70,6 +72,33 @@ def look(session: Session, address: QueueAddress, statement: Statement[T]) -> T:
     """Run one statement on a table, `looking`."""
     with looking(session, address):
         return session.run(statement)
+
+
+class LookedAt(NamedTuple, Generic[T]):
+    """The answers of tables, and those that are not read, with the reason; those missing are in neither."""
+
+    answers: dict[QueueAddress, T]
+    left_out: dict[QueueAddress, str]
+
+
+def look_at_each(
+    session: Session, addresses: Iterable[QueueAddress], question: Callable[[QueueAddress], Statement[T]]
+) -> LookedAt[T]:
+    """Run a statement on each of some tables, `looking`: `TOGETHER` in a transaction, so that it costs little.
+
+    Where one of them cannot be locked, each is looked at by itself. Raises StorageError.
+    """
+    looked = LookedAt[T]({}, {})
+    asked = list(addresses)
+    for first in range(0, len(asked), TOGETHER):
+        some = asked[first : first + TOGETHER]
+        try:
+            found = _look_together(session, some, question)
+        except (StorageError, QueueNotFoundError):
+            found = _look_one_by_one(session, some, question)
+        looked.answers.update(found.answers)
+        looked.left_out.update(found.left_out)
+    return looked
 
 
 def is_there(session: Session, table: MessageTable | RecordTable) -> bool:
@@ -151,6 +180,34 @@ def _ask_in_time(session: Session, catalog: Catalog, question: Statement[T]) -> 
     with session.transaction():
         session.run(beginning)
         return session.run(question)
+
+
+def _look_together(
+    session: Session, addresses: Sequence[QueueAddress], question: Callable[[QueueAddress], Statement[T]]
+) -> LookedAt[T]:
+    guard = guard_of(*addresses)
+    if guard is None:
+        return _look_one_by_one(session, addresses, question)
+    with session.transaction():
+        for statement in guard.lock:  # one by one: psycopg warns in the log of a pipeline that was aborted
+            session.run(statement)
+        found = session.run(guard.owners)
+        left_out = {address: whose.reason for address, whose in found.items() if whose.reason}
+        answers = {address: session.run(question(address)) for address in found if address not in left_out}
+    return LookedAt(answers, left_out)
+
+
+def _look_one_by_one(
+    session: Session, addresses: Sequence[QueueAddress], question: Callable[[QueueAddress], Statement[T]]
+) -> LookedAt[T]:
+    looked = LookedAt[T]({}, {})
+    for address in addresses:
+        with suppress(QueueNotFoundError):
+            try:
+                looked.answers[address] = look(session, address, question(address))
+            except NotLookedAtError as error:
+                looked.left_out[address] = error.reason
+    return looked
 
 
 def _keep(session: Session, address: QueueAddress, guard: Guard) -> None:

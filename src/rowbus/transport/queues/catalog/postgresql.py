@@ -81,11 +81,15 @@ def owners(addresses: Iterable[QueueAddress]) -> Statement[Mapping[QueueAddress,
     return find_owners(addresses)
 
 
-def guard(address: QueueAddress) -> Guard:
-    """Return what is to be run, in a transaction, before a table that was found is read."""
+def guard(addresses: tuple[QueueAddress, ...]) -> Guard:
+    """Return what is to be run, in a transaction, before tables that were found are read."""
+    return Guard((begin_look(), *map(_lock, addresses)), find_owners(addresses))
+
+
+def _lock(address: QueueAddress) -> Statement[None]:
     names = {"schema": address.schema, "queue": address.table}
     lock = _load("lock_for_look", f"Failed to look into {address}", names, queue=str(address))
-    return Guard((begin_look(), Statement(lock, {}, no_rows)), find_owners([address]))
+    return Statement(lock, {}, no_rows)
 
 
 def begin_look() -> Statement[None]:

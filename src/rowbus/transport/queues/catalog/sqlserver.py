@@ -187,7 +187,7 @@ class Catalog:
         ]
 
 
-def guard(_address: QueueAddress) -> None:
+def guard(_addresses: tuple[QueueAddress, ...]) -> None:
     """Return None: reading a table runs no code of its owner."""
 
 

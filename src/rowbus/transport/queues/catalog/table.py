@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Guard(NamedTuple):
-    """The statements that keep a table as it is for the rest of a transaction, and then say whose it is."""
+    """The statements that keep tables as they are for the rest of a transaction, and then say whose they are."""
 
     lock: Sequence[Statement[None]]
     owners: Statement[Mapping[QueueAddress, Ownership]]
@@ -144,7 +144,8 @@ def catalog_of(addresses: Addresses) -> Catalog:
     return table
 
 
-def guard_of(address: QueueAddress) -> Guard | None:
-    """Return what guards a look into a table; None where a look runs no code of its owner. No I/O."""
-    found: Guard | None = backend_class("rowbus.transport.queues.catalog", address.backend, "guard")(address)
+def guard_of(*addresses: QueueAddress) -> Guard | None:
+    """Return what guards a look into tables, at least one; None where it runs no code of an owner. No I/O."""
+    backend = addresses[0].backend
+    found: Guard | None = backend_class("rowbus.transport.queues.catalog", backend, "guard")(addresses)
     return found
