@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import reduce
 from typing import Any
 
 import pytest
 
 import rowbus
 from rowbus import contracts
+from rowbus.contracts.asyncapi import OURS
+from rowbus.contracts.contract import Use
 from rowbus.errors import ConfigurationError
 from tests.contracts import shop
 from tests.fixtures.every import every
@@ -107,6 +110,10 @@ def test_a_document_of_others_is_read_as_far_as_it_goes() -> None:
     assert read.uses == (contracts.Use("Lights", contracts.Action.HANDLE, "On"),)
 
 
+def _schema(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"asyncapi": "3.0.0", "components": {"schemas": {"A": schema}}}
+
+
 @every(
     "document, told",
     [
@@ -114,6 +121,16 @@ def test_a_document_of_others_is_read_as_far_as_it_goes() -> None:
         ({"asyncapi": "2.6.0"}, r"AsyncAPI 2\.6\.0; what is read is AsyncAPI 3"),
         ([], r"Where AsyncAPI has an object, the document has '\[\]'"),
         ({"asyncapi": "3.0.0", "channels": "none"}, "the document has 'none'"),
+        (_schema({"properties": {"id": 5}}), r"Expected `object`, got `int`.*properties"),
+        (_schema({"anyOf": {"type": "string"}}), r"Expected `array`, got `object`.*anyOf"),
+        (_schema({"type": [{}]}), r"Expected `str`, got `object`.*type"),
+        (_schema({"minItems": "many"}), r"Expected `int`, got `str`.*minItems"),
+        (_schema(reduce(lambda inner, _: {"items": inner}, range(500), {})), "more than 100 levels"),
+        ({"asyncapi": "3.0.0", "operations": {"a": {OURS: {"action": "handle"}}}}, "missing 2 required"),
+        (
+            {"asyncapi": "3.0.0", "operations": {"a": {OURS: dict.fromkeys(Use._fields[:3], ())}}},
+            "Expected `str`, got `array`",
+        ),
     ],
 )
 def test_what_is_no_document_is_refused(document: object, told: str) -> None:

@@ -14,6 +14,7 @@ import rowbus
 from rowbus import contracts
 from rowbus.contracts.examples import complete, example
 from rowbus.errors import ConfigurationError
+from rowbus.messages.conventions import Kind
 from tests.contracts.test_schemas import CHECKS, NAME, SERIALIZERS, contract_of
 from tests.fixtures.every import every
 from tests.fixtures.message_classes import messages
@@ -100,3 +101,24 @@ def test_a_body_keeps_what_it_has_and_gets_what_it_lacks() -> None:
 def test_what_is_no_object_is_left_as_it_is(body: object) -> None:
     assert complete(CONTRACT, NAME, body) == body
     assert complete(CONTRACT, "Shop.Other", body) == body
+
+
+ITSELF = {"$ref": "#/components/schemas/Itself"}
+ENDLESS: list[dict[str, Any]] = [
+    {"anyOf": [ITSELF]},
+    {"type": "array", "minItems": 10**9, "items": {"type": "integer"}},
+    {"type": "array", "minItems": 1000, "items": ITSELF},
+    {"type": "object", "minProperties": 10**9},
+    {"type": "object", "properties": dict.fromkeys("abcdef", ITSELF), "required": [*"abcdef"]},
+    {"type": "array", "minItems": 1000, "items": {"type": "string", "minLength": 10**12}},
+]
+
+
+@every("schema", ENDLESS)
+def test_an_example_has_an_end_whatever_a_document_requires(schema: dict[str, Any]) -> None:
+    contract = contracts.Contract(
+        "Endless", messages=(contracts.Message("A", Kind.COMMAND, (), schema),), schemas={"Itself": schema}
+    )
+
+    assert len(msgspec.json.encode(example(contract, "A"))) < 1_000_000
+    assert len(msgspec.json.encode(complete(contract, "A", {"a": {}}))) < 1_000_000

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
+import json
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -17,7 +19,7 @@ from tests.web.failures import text_of
 if TYPE_CHECKING:
     import httpx
 
-    from tests.fixtures.command_line import Ask
+    from tests.fixtures.command_line import Ask, CommandLine
 
 pytestmark = pytest.mark.one_version
 
@@ -95,3 +97,49 @@ async def test_a_database_in_which_nothing_is_published_says_so(database: str, a
 
     assert "No endpoint has published its contract" in shown
     assert ask("select to_regclass('\"Rowbus.Contracts\"')") == [(None,)]
+
+
+def _of_schema(schema: dict[str, object]) -> str:
+    schemas = {"Deep": schema, **{f"S{n}": _pair(n + 1) for n in range(40)}, "S40": {"type": "string"}}
+    messages = {"Shop.PlaceOrder": {"payload": schema}, "Shop.Wide": {"payload": _pair(0)}}
+    operations = {
+        f"{action} {name}": {"x-rowbus": {"endpoint": "Evil", "action": action, "message": name}}
+        for action in ("send", "handle")
+        for name in messages
+    }
+    components = {"schemas": schemas, "messages": messages}
+    return json.dumps({"asyncapi": "3.0.0", "components": components, "operations": operations})
+
+
+def _pair(number: int) -> dict[str, object]:
+    """Return a schema that leads to another along two ways."""
+    one = {"$ref": f"#/components/schemas/S{number}"}
+    return {"type": "object", "properties": {"left": one, "right": one}, "required": ["left", "right"]}
+
+
+PUBLISHED = [
+    _of_schema({"properties": {"order_id": 5}}),
+    _of_schema({"anyOf": [{"$ref": "#/components/schemas/Deep"}]}),
+    _of_schema({"type": "array", "minItems": 10**9, "items": {"type": "string", "minLength": 10**9}}),
+    _of_schema({"type": {}, "required": 5, "enum": 5}),
+    "[" * 100_000,
+]
+
+
+async def test_whatever_is_published_the_page_and_the_doctor_go_on(
+    database: str, ask: Ask, rowbus: CommandLine
+) -> None:
+    sales, billing = shop(database)
+    async with sales, billing, browser(database) as client:
+        for number, document in enumerate(PUBLISHED):
+            ask(f"""insert into "Rowbus.Contracts" values ('E{number}', '1', '{document}') returning 1""")
+        ask("update \"Rowbus.Contracts\" set published = '0044-03-15 BC', seen = 'infinity' where endpoint = 'E1'")
+        page = (await opened(client, "/contracts")).text
+        await opened(client, "/contracts/asyncapi.json")
+        await opened(client, "/contracts/map.svg")
+        told = await asyncio.to_thread(rowbus, "doctor")
+
+    assert "Shop.OrderPlaced" in page
+    assert "Shop.Wide" in page
+    assert "Traceback" not in told.stderr
+    assert "contract" in told.stdout

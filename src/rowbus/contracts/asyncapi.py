@@ -21,6 +21,7 @@ from rowbus.contracts.contract import (
     component_key,
     free_name,
 )
+from rowbus.contracts.soundness import require_schemas, require_sound, require_use
 from rowbus.errors import ConfigurationError
 from rowbus.messages.bodies.json_bodies import JSON
 from rowbus.messages.bodies.shape import is_object
@@ -158,9 +159,11 @@ def from_asyncapi(document: object) -> Contract:
     if not version.startswith("3."):
         said = f"AsyncAPI {version}" if version else "no AsyncAPI document: the key asyncapi is missing"
         raise ConfigurationError(f"This is {said}; what is read is AsyncAPI 3.")
+    require_sound(read)
     components = _part(read, "components")
     messages = {**_inline(read), **_part(components, "messages")}
     found = [_read_message(key, _dictionary(one)) for key, one in messages.items()]
+    require_schemas([*_part(components, "schemas").values(), *(one.payload for one in found)])
     title = str(_part(read, "info").get("title", ""))
     return Contract(
         title,
@@ -229,8 +232,7 @@ def _uses(document: Mapping[str, Any], title: str, names: Mapping[str, str]) -> 
         ours = _part(operation, OURS)
         if "action" in ours:
             known: dict[str, Any] = {name: ours[name] for name in Use._fields if name in ours}
-            known["action"] = Action(ours["action"])
-            yield Use(**known)
+            yield require_use(known)
         elif "consumer" not in ours:
             action = Action.HANDLE if operation.get("action") == _RECEIVE else Action.SEND
             channel = _part(_part(document, "channels"), _last(operation.get("channel")))

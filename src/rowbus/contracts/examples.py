@@ -12,12 +12,16 @@ from rowbus.contracts.schemas import TAG, TIME_SPAN
 from rowbus.messages.bodies.shape import is_list, is_object
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rowbus.contracts.contract import Contract, Schema
 
 _SHOWN: Final = 3
 """Levels that show what may be there; below, as in a tree, is only what has to be."""
 _DEEPEST: Final = 16
 """Levels of a class that requires itself, of which no body fits."""
+_LARGEST: Final = 10_000
+"""Values and characters of an example; what a contract requires beyond that is left out, whoever wrote it."""
 _TEXTS: Final = {
     "uuid": "00000000-0000-0000-0000-000000000000",
     "date-time": "2026-01-31T12:00:00Z",
@@ -26,6 +30,7 @@ _TEXTS: Final = {
     TIME_SPAN: "00:00:00",
 }
 _NULL: Final = "null"
+_VALUES: Final = ("default", "const", "enum")
 
 
 def example(contract: Contract, name: str) -> object:
@@ -45,27 +50,25 @@ class _Examples:
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
+        self._left = _LARGEST
 
     def of(self, schema: Schema, depth: int) -> Any:  # noqa: ANN401 - any value of a body
-        schema = self._contract.resolved(schema)
+        schema = self._chosen(schema, _VALUES)
         if "default" in schema:
             return schema["default"]
         if "const" in schema or "enum" in schema:
             return schema.get("const", next(iter(schema.get("enum", ())), None))
-        if choices := self._choices(schema):
-            return self.of(choices[0], depth)
         kind = _kind(schema)
         if kind == "object":
             return self._object(schema, depth)
         if kind == "array":
             return self._array(schema, depth)
-        return _leaf(kind, schema)
+        text = _leaf(kind, schema, self._left)
+        self._left -= len(text) if isinstance(text, str) else 0
+        return text
 
     def complete(self, value: Any, schema: Schema) -> Any:  # noqa: ANN401 - as above
-        schema = self._contract.resolved(schema)
-        choices = self._choices(schema)
-        if len(choices) == 1:
-            return self.complete(value, choices[0])
+        schema = self._chosen(schema, most=1)
         if is_object(value):
             known = schema.get("properties", {})
             lacking = {
@@ -76,13 +79,25 @@ class _Examples:
             return [self.complete(item, schema["items"]) for item in value]
         return value
 
+    def _chosen(self, schema: Schema, stops: Iterable[str] = (), most: float = math.inf) -> Schema:
+        """Follow the first of choices, which may lead to themselves, where there are so many at most."""
+        schema = self._contract.resolved(schema)
+        self._left -= 1
+        while not any(word in schema for word in stops) and self._left > 0:
+            choices = self._choices(schema)
+            if not 0 < len(choices) <= most:
+                break
+            schema = self._contract.resolved(choices[0])
+            self._left -= 1
+        return schema
+
     def _choices(self, schema: Schema) -> list[Schema]:
         """Return the choices that a schema leaves, without null where there are others."""
         choices = schema.get("anyOf") or schema.get("oneOf") or ()
         return [one for one in choices if self._contract.resolved(one).get("type") != _NULL] or [*choices]
 
     def _object(self, schema: Schema, depth: int) -> dict[str, Any]:
-        if depth >= _DEEPEST:
+        if depth >= _DEEPEST or self._left <= 0:
             return {}
         required = _required(schema)
         shown = {
@@ -95,7 +110,7 @@ class _Examples:
         more = int(schema.get("minProperties", 0)) - len(found)
         return found | {
             f"key{number}": self.of(others if is_object(others) else {}, depth + 1)
-            for number in range(1, more + 1)
+            for number in range(1, min(more, self._left) + 1)
         }
 
     def _array(self, schema: Schema, depth: int) -> list[Any]:
@@ -103,7 +118,8 @@ class _Examples:
         if is_list(items):
             return [self.of(one, depth + 1) for one in items]
         wanted = max(least, int(0 < depth < _SHOWN and schema.get("maxItems") != 0))
-        return [] if depth >= _DEEPEST else [self.of(items, depth + 1) for _ in range(wanted)]
+        wanted = 0 if depth >= _DEEPEST else min(wanted, self._left)
+        return [self.of(items, depth + 1) for _ in range(wanted)]
 
 
 def _required(schema: Schema) -> list[str]:
@@ -117,17 +133,17 @@ def _kind(schema: Schema) -> str:
     return str(next((one for one in kind if one != _NULL), _NULL) if is_list(kind) else kind)
 
 
-def _leaf(kind: str, schema: Schema) -> object:
+def _leaf(kind: str, schema: Schema, most: int) -> object:
     if kind == "string":
-        return _text(schema)
+        return _text(schema, most)
     if kind in {"integer", "number"}:
         return _number(schema)
     return False if kind == "boolean" else None
 
 
-def _text(schema: Schema) -> str:
+def _text(schema: Schema, most: int) -> str:
     text = _TEXTS.get(str(schema.get("format", "")))
-    return "x" * int(schema.get("minLength", 0)) if text is None else text
+    return "x" * min(int(schema.get("minLength", 0)), most) if text is None else text
 
 
 def _number(schema: Schema) -> Any:  # noqa: ANN401 - a number of any kind

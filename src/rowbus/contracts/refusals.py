@@ -41,18 +41,24 @@ def refusals(reader: Side, writer: Side, *, writes_all: bool) -> list[Misfit]:
     return list(dict.fromkeys(compared.of(reader.to(reader.schema), writer.to(writer.schema), "")))
 
 
+_PAIRS: Final = 10_000
+"""Pairs of values that are compared; beyond are those of contracts that lead along very many ways to the same."""
+
+
 class _Comparison:
     """A walk through two schemas, which may hold themselves."""
 
     def __init__(self, *, writes_all: bool) -> None:
         self._writes_all = writes_all
         self._seen: set[tuple[int, int]] = set()
+        self._left = _PAIRS
 
     def of(self, reader: Side, writer: Side, path: str) -> Iterator[Misfit]:
         """Give what is refused, of the value at a path."""
         mark = id(reader.schema), id(writer.schema)
-        if not reader.schema or not writer.schema or mark in self._seen:
+        if not reader.schema or not writer.schema or mark in self._seen or not self._left:
             return
+        self._left -= 1
         self._seen.add(mark)
         yield from self._choices(reader, writer, path)
         self._seen.discard(mark)
@@ -109,15 +115,21 @@ def _is_of_type(found: list[Misfit]) -> bool:
 
 
 def _alternatives(side: Side) -> list[Side]:
-    """Return the choices of a schema, those within choices too; one for a schema without."""
-    schema = side.schema
-    types = schema.get("type")
-    if is_list(types):
-        return [side.to({**schema, "type": one}) for one in types]
-    choices = schema.get("anyOf") or schema.get("oneOf")
-    if not choices:
-        return [side]
-    return [part for one in choices for part in _alternatives(side.to(one))]
+    """Return the choices of a schema, those within choices too; where there are none, itself, or one that takes all."""
+    found, left, seen = list[Side](), [side], set[int]()
+    while left:
+        one = left.pop(0)
+        if id(one.schema) in seen:  # choices may lead to themselves
+            continue
+        seen.add(id(one.schema))
+        types, choices = one.schema.get("type"), one.schema.get("anyOf") or one.schema.get("oneOf")
+        if is_list(types):
+            found += [one.to({**one.schema, "type": each}) for each in types]
+        elif choices:
+            left[:0] = [one.to(each) for each in choices]
+        else:
+            found.append(one)
+    return found or [side.to({})]
 
 
 def _reason(reader: Schema, writer: Schema) -> str | None:
