@@ -510,6 +510,9 @@ def test_sessions_that_write_while_code_is_made_notice_nothing(captured: psycopg
     assert len(events(captured)) == 300
 
 
+NO_FAULT = CaptureFault("q", "orders", is_hidden=False, settings=[], disabled=[], unreplicated=[])
+
+
 def test_what_hides_captured_rows_or_changes_their_text_is_found(captured: psycopg.Connection) -> None:
     owner, viewer = f"owner_{secrets.token_hex(4)}", f"viewer_{secrets.token_hex(4)}"
     session = Session(captured)
@@ -524,7 +527,7 @@ def test_what_hides_captured_rows_or_changes_their_text_is_found(captured: psyco
             """.encode()
         )
         assert session.run(log_catalog.capture_faults()) == [
-            CaptureFault("q", "orders", is_hidden=False, settings=[f"role {owner} has DateStyle=German"])
+            NO_FAULT._replace(settings=[f"role {owner} has DateStyle=German"])
         ]
         captured.execute("select pgq.capture_table('orders', 'q', 'json', array['exact'])")
         assert session.run(log_catalog.capture_faults()) == []
@@ -534,8 +537,45 @@ def test_what_hides_captured_rows_or_changes_their_text_is_found(captured: psyco
         captured.execute("reset role")
         for role in (owner, viewer):
             captured.execute(f"drop owned by {role}; drop role {role}".encode())
-    assert hidden == CaptureFault("q", "orders", is_hidden=True, settings=[])
+    assert hidden == NO_FAULT._replace(is_hidden=True)
     assert [finding.level for finding in diagnose_captures([hidden])] == [Level.WARN]
+
+
+@pytest.mark.parametrize("state", ["disable", "enable replica"])
+@pytest.mark.parametrize("trigger", ["capture_q", "capture_q_truncate"])
+def test_a_trigger_that_fires_no_more_is_found(
+    captured: psycopg.Connection, state: str, trigger: str
+) -> None:
+    session = Session(captured)
+    assert session.run(log_catalog.capture_faults()) == []
+    captured.execute(f"alter table orders {state} trigger {trigger}".encode())
+
+    (fault,) = session.run(log_catalog.capture_faults())
+    (finding,) = diagnose_captures([fault])
+    assert fault == NO_FAULT._replace(disabled=[trigger])
+    assert f"{trigger} of orders is disabled" in finding.text
+    captured.execute(finding.advice.split("`")[1].encode())
+    assert session.run(log_catalog.capture_faults()) == []
+
+
+@pytest.mark.parametrize("through", ["setting", "subscription"])
+def test_triggers_that_do_not_fire_for_what_replication_writes_are_found(
+    captured: psycopg.Connection, through: str
+) -> None:
+    session = Session(captured)
+    if through == "setting":
+        name = captured.info.dbname
+        captured.execute(f"alter database {name} set session_replication_role to replica".encode())
+    else:
+        captured.execute(
+            "insert into pg_subscription_rel values (1, 'orders'::regclass, 'r', null)"  # as one that began
+        )
+
+    (fault,) = session.run(log_catalog.capture_faults())
+    assert fault == NO_FAULT._replace(unreplicated=["capture_q", "capture_q_truncate"])
+    for finding in diagnose_captures([fault]):
+        captured.execute(finding.advice.split("`")[1].encode())
+    assert session.run(log_catalog.capture_faults()) == []
 
 
 def test_a_table_that_was_made_anew_without_capture_is_found(captured: psycopg.Connection) -> None:

@@ -202,3 +202,24 @@ def test_ticks_from_elsewhere_come_in_any_order_unless_the_queue_forbids_it(
     with pytest.raises(psycopg.errors.RaiseException, match="must run in READ COMMITTED, not in repeatable"):
         scalar(old, EXTERNAL, 12)
     assert scalar(external, EXTERNAL, 11) == 11
+
+
+@pytest.mark.parametrize("isolation", [IsolationLevel.READ_COMMITTED, IsolationLevel.REPEATABLE_READ])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_is_appended_after_ticks_from_elsewhere_reaches_consumers_once(
+    external: psycopg.Connection, connect: Connect, isolation: IsolationLevel, *, is_first: bool
+) -> None:
+    ticking = connect()
+    ticking.isolation_level = isolation
+    scalar(ticking, "select txid_current()")
+    if not is_first:
+        scalar(external, "select txid_current()")  # a younger transaction ends before the ticks
+    insert(ticking, "copied")
+    assert scalar(ticking, EXTERNAL, 10) == 10
+    scalar(external, "select txid_current()")
+    assert scalar(ticking, EXTERNAL, 11) == 11
+    insert(ticking, "appended")
+    ticking.commit()
+    assert scalar(external, EXTERNAL, 12) == 12
+
+    assert sorted(data for _ in range(3) for data in consume(external)) == ["appended", "copied"]

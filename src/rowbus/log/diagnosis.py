@@ -103,12 +103,17 @@ class LogSchema(NamedTuple):
 
 
 class CaptureFault(NamedTuple):
-    """A captured table of which this role sees not all, or sessions with such settings write another text."""
+    """A captured table of which this role sees not all, or of which the log gets another text, or not all changes."""
 
     log: str
     table: str
     is_hidden: bool
     settings: list[str]
+    disabled: list[str]
+    """Its triggers that no ordinary session fires; their quoted names."""
+
+    unreplicated: list[str]
+    """Those that replication does not fire, though a subscription or a setting has it write."""
 
 
 class LostCapture(NamedTuple):
@@ -131,8 +136,9 @@ def diagnose_lost_captures(lost: Iterable[LostCapture]) -> Iterator[Finding]:
 
 
 def diagnose_captures(faults: Iterable[CaptureFault]) -> Iterator[Finding]:
-    """Judge captured tables that are hidden, and triggers whose text depends on settings that somebody has."""
+    """Judge captured tables that are hidden, and triggers that do not fire, or whose text depends on settings."""
     for fault in faults:
+        yield from _judge_firing(fault)
         if fault.is_hidden:
             yield Finding(
                 Level.WARN,
@@ -146,6 +152,22 @@ def diagnose_captures(faults: Iterable[CaptureFault]) -> Iterator[Finding]:
                 _subject(fault.log),
                 f"what {fault.table} writes depends on settings, and {', '.join(fault.settings)}",
                 f"`rowbus log capture {fault.table} --log {fault.log}` makes its trigger exact",
+            )
+
+
+def _judge_firing(fault: CaptureFault) -> Iterator[Finding]:
+    """Judge triggers that do not fire for all that writes their table."""
+    silent = (
+        (fault.disabled, "enable", "is disabled: the log gets none of its changes"),
+        (fault.unreplicated, "enable always", "does not fire for replication, which writes the table"),
+    )
+    for triggers, verb, text in silent:
+        for trigger in triggers:
+            yield Finding(
+                Level.WARN,
+                _subject(fault.log),
+                f"trigger {trigger} of {fault.table} {text}",
+                f"`alter table {fault.table} {verb} trigger {trigger}`, then copy it again",  # SQL for a reader: advice
             )
 
 

@@ -1,6 +1,7 @@
--- Look at captured tables for what hides rows of them, or changes what is written: row security that applies to this role,
--- and, for triggers of PgQ's form, settings of this database and of roles that change the text of values.
--- Locks nothing. Returns a row a trigger that has one or the other: log, table, whether rows are hidden, and the settings.
+-- Look at captured tables for what hides rows of them, changes what is written, or keeps it from being written: row security
+-- that applies to this role; for triggers of PgQ's form, settings of this database and of roles that change the text of
+-- values; triggers that are disabled; and those that do not fire for replication, where a subscription or a setting makes some.
+-- Locks nothing. Returns a row a trigger that has any of them, in the order of `CaptureFault` in log/diagnosis.py.
 with given as (
     select
         role.rolname,
@@ -32,6 +33,14 @@ telling as (
         end
 ),
 
+replicating as (
+    select
+        coalesce(
+            bool_or(lower(given.name) = 'session_replication_role' and lower(given.value) = 'replica'), false
+        ) as is_set
+    from given
+),
+
 judged as (
     select
         status.queue_name,
@@ -41,18 +50,51 @@ judged as (
         case
             when 'exact' = any(status.arguments) then '{}'::text[]
             else coalesce(telling.settings, '{}'::text[])
-        end as settings
+        end as settings,
+        firing.disabled,
+        firing.unreplicated
     from pgq.capture_status as status
     cross join telling
+    cross join replicating
+    cross join lateral (
+        select
+            coalesce(
+                array_agg(placed.name order by placed.name) filter (where placed.fires in ('D', 'R')), '{}'
+            ) as disabled,
+            coalesce(
+                array_agg(placed.name order by placed.name)
+                filter (where placed.fires = 'O' and placed.is_replicated),
+                '{}'
+            ) as unreplicated
+        from (
+            select
+                quote_ident(trigger.tgname) as name,
+                trigger.tgenabled as fires,
+                replicating.is_set
+                or exists (
+                    select from pg_catalog.pg_subscription_rel as fed where fed.srrelid = trigger.tgrelid
+                ) as is_replicated
+            from pg_catalog.pg_trigger as trigger
+            where
+                trigger.tgrelid = status.table_id
+                and trigger.tgname in (
+                    status.trigger_name,
+                    status.trigger_name || '_truncate',
+                    status.trigger_name || '_truncating'
+                )
+        ) as placed
+    ) as firing
 )
 
 select
     judged.queue_name,
     judged.table_name,
     judged.is_hidden,
-    judged.settings
+    judged.settings,
+    judged.disabled,
+    judged.unreplicated
 from judged
 where
-    (judged.is_hidden or judged.settings <> '{}')
+    (judged.is_hidden or judged.settings || judged.disabled || judged.unreplicated <> '{}')
     and (:'log'::text is null or judged.queue_name = :'log'::text)
 order by judged.queue_name, judged.table_name, judged.trigger_name
