@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from rowbus.contracts.published import find_published
 from rowbus.database.backends import inspecting
 from rowbus.database.postgresql.database import Database
 from rowbus.database.sessions import Session
@@ -54,6 +55,10 @@ TABLES: Final = {
         f"'{ROW}', {{}}, 'null', 1, 1, '', '', '[]', now(), now()",
     ),
     "Routing": ("queueaddress varchar, endpoint text, topic varchar", "'Sales', {}, 'Event'"),
+    "Contracts": (
+        "endpoint text, version text, document text, published timestamptz, seen timestamptz",
+        "{}, '1', '', now(), now()",
+    ),
 }
 """The tables by which each look finds something: their columns, and a row with a place for a text."""
 
@@ -181,6 +186,7 @@ KINDS: Final = """
 TEXTS: Final = {
     "Store": "destination",
     "Routing": "endpoint",
+    "Contracts": "endpoint",
     "Sales.Recurring": "schedule",
     "Sales.Order": "correlation",
 }
@@ -276,6 +282,7 @@ def _page(session: Session, name: str, schema: str) -> object:
         "endpoint page": lambda: contents.work_of(session, addresses, error),
         "sagas page": lambda: sagas.page_of(session, addresses, f'{schema}."Sales.Order"', "", ""),
         "saga's end page": lambda: sagas.end_one(session, addresses, 'public."Sales.Order"', ROW),
+        "contracts page": lambda: find_published(session, addresses),
         "recurring page": lambda: recurring.list_all(session, addresses),
         "pauses page": lambda: paused(session, addresses),
         "history page": lambda: note_history(session, addresses),

@@ -49,7 +49,7 @@ def test_no_policy_of_a_stranger_runs(name: str, rowbus: CommandLine, ask: Ask, 
     assert f"belongs to {MALLORY}" in said
 
 
-@every("name", LOOKS)
+@every("name", [*LOOKS, "contracts page"])
 def test_no_cast_of_a_stranger_runs(name: str, rowbus: CommandLine, ask: Ask) -> None:
     lay_out(ask, evil=True)
 
@@ -58,7 +58,7 @@ def test_no_cast_of_a_stranger_runs(name: str, rowbus: CommandLine, ask: Ask) ->
     assert ask("select is_called from mallory.caught") == [(False,)]
 
 
-@every("name", LOOKS)
+@every("name", [*LOOKS, "contracts page"])
 def test_no_view_runs_that_takes_the_place_of_a_table_that_was_found(
     name: str, rowbus: CommandLine, ask: Ask
 ) -> None:
@@ -195,7 +195,7 @@ def test_nobody_steps_into_a_trap(rowbus: CommandLine, ask: Ask) -> None:
                 if command in {"queue list", "delayed list", "doctor"} and role == "superuser":
                     assert f"belongs to {MALLORY}" in said
                     assert "locked" in said, command
-            for page in LOOKS:
+            for page in (*LOOKS, "contracts page"):
                 if page.endswith(("page", "overview")):
                     look(rowbus, _dsn(place, role), page)
                     assert ask("select is_called from mallory.caught") == [(False,)], (role, page)

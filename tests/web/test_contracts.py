@@ -133,7 +133,9 @@ async def test_whatever_is_published_the_page_and_the_doctor_go_on(
     async with sales, billing, browser(database) as client:
         for number, document in enumerate(PUBLISHED):
             ask(f"""insert into "Rowbus.Contracts" values ('E{number}', '1', '{document}') returning 1""")
-        ask("update \"Rowbus.Contracts\" set published = '0044-03-15 BC', seen = 'infinity' where endpoint = 'E1'")
+        ask(
+            "update \"Rowbus.Contracts\" set published = '0044-03-15 BC', seen = 'infinity' where endpoint = 'E1'"
+        )
         page = (await opened(client, "/contracts")).text
         await opened(client, "/contracts/asyncapi.json")
         await opened(client, "/contracts/map.svg")
