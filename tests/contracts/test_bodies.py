@@ -91,7 +91,7 @@ async def test_the_page_says_it_and_asks_before_an_edited_message_is_sent(databa
         good = '{"order_id": "42", "amount": 1}'
         mended = html.unescape((await client.post("/failed/send", data={**form, "body": good})).text)
 
-    assert f"<li>{MISFIT}</li>" in shown
+    assert "<li>Sales takes another: <code>amount</code> is required</li>" in shown
     assert (
         'It does not fit: Sales takes another: `order_id` is required; `amount` is "x", and has to be integer'
         in bad
