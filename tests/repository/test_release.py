@@ -69,7 +69,7 @@ def checkout(folder: Path, tag: str) -> Path:
 
 
 def build(folder: Path, umask: int) -> dict[str, bytes]:
-    """Build a wheel and an sdist as docs/how-to/release.md does, and give their bytes by their names."""
+    """Build a wheel and an sdist as CONTRIBUTING.md does, and give their bytes by their names."""
     run(
         *(sys.executable, "-m", "build", "--no-isolation"),
         where=folder,
