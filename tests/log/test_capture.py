@@ -471,6 +471,16 @@ def test_partitions_that_are_truncated_are_told_of_those_attached_later_too(
     assert events(captured) == []
 
 
+def test_maintenance_makes_no_trigger_again_that_the_root_has_disabled(captured: psycopg.Connection) -> None:
+    captured.execute(PARTITIONED)
+    captured.execute("select pgq.capture_table('parts', 'q', 'json', '{}')")
+    captured.execute("alter table only parts disable trigger all")
+
+    made = [captured.execute("select pgq.follow_partitions()").fetchone() for _ in range(2)]
+
+    assert made[1] == (0,)
+
+
 def test_the_root_is_named_as_it_is_called_now(captured: psycopg.Connection) -> None:
     captured.execute(PARTITIONED)
     captured.execute("select pgq.capture_table('parts', 'q', 'url', '{as-root}')")

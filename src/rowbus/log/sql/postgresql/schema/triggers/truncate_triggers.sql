@@ -55,7 +55,8 @@ begin
             and 'as-root' = any(trigger_arguments(t.tgargs)) = ((t.tgtype & 2) <> 0)
             and not exists (
                 select from pg_trigger as o
-                where o.tgrelid = p.relid and o.tgname = t.tgname and o.tgfoid = t.tgfoid and o.tgargs = t.tgargs and o.tgenabled = t.tgenabled
+                where o.tgrelid = p.relid and o.tgname = t.tgname and o.tgfoid = t.tgfoid and o.tgargs = t.tgargs
+                    and o.tgenabled = case t.tgenabled when 'A' then 'A' else 'O' end -- as it would be made
             )
     loop
         perform make_trigger(
