@@ -60,16 +60,18 @@ class Finder:
     async def find_places(self, row: MessageRow, session: Runs) -> CrowdedMessage | None:
         """Return the places that a message needs; as `find_buckets`."""
         found = await self._find(row, session, Concurrency, Concurrency.places)
-        said, waited = self._find_said(row)
-        own = () if found is None else found[0]
-        return CrowdedMessage(row, (*own, *said), waited) if own or said else None
-
-    def _find_said(self, row: MessageRow) -> tuple[list[Places], bool]:
-        """Return the places by what operators say of a message's types, and whether the message was deferred before."""
+        own, waited = ((), False) if found is None else found
         said: Mapping[str, int] = {} if self._said is None else self._said.said
+        if said:
+            places, waited = self._find_said(row, said)
+            own = (*own, *places)
+        return CrowdedMessage(row, own, waited) if own else None
+
+    def _find_said(self, row: MessageRow, said: Mapping[str, int]) -> tuple[list[Places], bool]:
+        """Return the places by what operators say of a message's types, and whether the message was deferred before."""
         try:
             headers = decode_headers(row.headers)
-            plan = self._plan(headers) if said else ()
+            plan = self._plan(headers)
         except RowbusError:  # its handling will fail, too
             return [], False
         mosts = {one.read.name: said.get(one.read.name, MOST) for one in plan}

@@ -215,18 +215,18 @@ def test_a_union_is_read_back_by_what_tells_its_members_apart(message: object) -
 
 
 def test_a_body_without_what_tells_a_unions_members_apart_is_read_as_the_one_that_knows_most_of_it() -> None:
-    class Sent(pydantic.BaseModel):
+    class Shipment(pydantic.BaseModel):
         kind: Literal["sent"] = "sent"
         the_sku: str
 
-    class Lost(Sent):
+    class Loss(Shipment):
         kind: Literal["lost"] = "lost"  # type: ignore[assignment] # pyright: ignore[reportIncompatibleVariableOverride]
         the_reason: str = ""
 
-    read: Any = rowbus.Json(rename="pascal").reader(holding(of(Union, Sent, Lost)))
+    read: Any = rowbus.Json(rename="pascal").reader(holding(of(Union, Shipment, Loss)))
 
-    assert read(b'{"Item":{"TheSku":"A1"}}').item == Sent(the_sku="A1")
-    assert read(b'{"Item":{"TheSku":"A1","TheReason":"b"}}').item == Lost(the_sku="A1", the_reason="b")
+    assert read(b'{"Item":{"TheSku":"A1"}}').item == Shipment(the_sku="A1")
+    assert read(b'{"Item":{"TheSku":"A1","TheReason":"b"}}').item == Loss(the_sku="A1", the_reason="b")
 
 
 def test_a_dataclass_in_a_model_has_the_names_and_forms_that_dotnet_reads() -> None:

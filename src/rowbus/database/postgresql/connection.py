@@ -295,7 +295,7 @@ class AsyncSession:
     async def close(self) -> None:
         """Close the connection after its running statement has failed; harmless when it is closed or broken."""
         await self._have_running_fail()
-        await psycopg.AsyncConnection.close(self.connection)  # a handler's refuses its own verb
+        await close(self.connection)
 
     async def _have_running_fail(self) -> None:
         """End the connection's traffic, if something runs on it, and wait until that has failed.
@@ -398,6 +398,11 @@ class Session:
     def close(self) -> None:
         """Close the connection; harmless when it is closed or broken."""
         self.connection.close()
+
+
+async def close(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Close a connection that is ours, also one whose own verb refuses that to handlers."""
+    await psycopg.AsyncConnection.close(connection)
 
 
 def shut_down(descriptor: int) -> None:

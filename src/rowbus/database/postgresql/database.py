@@ -26,7 +26,7 @@ from psycopg.types.datetime import (
 
 from rowbus.database.location import TEMPORARY_PREFIX, refuse_unescaped, unescaped
 from rowbus.database.pool import SessionPool
-from rowbus.database.postgresql.connection import AsyncSession, ReadSession, Session, bound_sends
+from rowbus.database.postgresql.connection import AsyncSession, ReadSession, Session, bound_sends, close
 from rowbus.database.postgresql.faults import translate
 from rowbus.database.postgresql.handler_connection import (
     HandlerConnection,
@@ -185,7 +185,7 @@ class Database:
             cursor = await connection.execute(_preparation())
             self._choose_plans(connection, await cursor.fetchone())
         except BaseException:  # cancelled, perhaps, and only this frame knows the connection
-            await psycopg.AsyncConnection.close(connection)  # a handler's refuses its own verb
+            await close(connection)
             raise
 
     async def connect(self) -> AsyncSession:

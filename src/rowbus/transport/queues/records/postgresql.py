@@ -81,4 +81,4 @@ class RecordTable(RecordStatements):
 
 
 def _has_rows(rows: Rows, _count: int) -> bool:
-    return bool(list(rows))
+    return bool(rows)
