@@ -62,10 +62,10 @@ def whole(contract: Contract, schema: Any, seen: tuple[str, ...] = ()) -> Any:  
 
 
 def alike(value: Any) -> Any:  # noqa: ANN401 - any value of a body
-    """Return a decoded body in a form in which sets are equal whatever their order."""
+    """Return a decoded body in a form in which sets are equal whatever their order, and that of their fields."""
     if isinstance(value, list):
         return sorted(map(alike, value), key=repr)
-    return {key: alike(one) for key, one in value.items()} if isinstance(value, dict) else value
+    return {key: alike(value[key]) for key in sorted(value)} if isinstance(value, dict) else value
 
 
 def decoded(body: bytes) -> Any:  # noqa: ANN401 - as above

@@ -16,14 +16,16 @@ from rowbus.transport.history import teller
 from rowbus.transport.history.table import HOURS_KEPT, MINUTES_KEPT, Series, Span
 from rowbus.transport.history.teller import SHORTEST, STEP, STEPS, quantile, step_of
 from rowbus.transport.queues.shape import QueueShape
+from rowbus.web.charts import RANGES, Chart, Line, sparkline
 from rowbus.web.sampling.sampler import MOST, QUEUE, Recorder, points_of
 from rowbus.web.sampling.snapshot import Counters, QueueFigures, Snapshot
 from rowbus.web.settings import WebSettings
 from tests.conformance.transport import eventually
 from tests.fixtures.command_line import as_role
+from tests.fixtures.every import every
 from tests.web.conftest import browser, site_of
 from tests.web.failures import text_of
-from tests.web.shop import LOG, SALES, Shop
+from tests.web.shop import HOSTILE, LOG, SALES, Shop
 
 if TYPE_CHECKING:
     from tests.fixtures.command_line import Ask, CommandLine
@@ -196,6 +198,14 @@ async def test_consumers_of_a_log_are_drawn(database: str, ask: Ask) -> None:
     assert "Lag of revenue now" in shown
     assert "Events before revenue now" in shown
     assert "Failed messages" in overview
+
+
+@every(
+    "drawn", [Chart(f"Lag of {HOSTILE}", [Line("now", [1.0])], str).svg(RANGES[0]), sparkline([1.0], HOSTILE)]
+)
+def test_a_name_in_a_chart_is_text(drawn: str) -> None:
+    assert "<script>" not in drawn
+    assert not {"\u202e", "\x1b"} & set(drawn)
 
 
 def test_of_very_many_queues_those_with_most_are_noted() -> None:

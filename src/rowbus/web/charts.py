@@ -1,7 +1,7 @@
 """Charts: sparklines of the last hour, and the history of hours and weeks, as SVG.
 
-Invariants: nothing but numbers and our own words gets into the markup of a chart; what was not measured is a gap, and a
-series without a value is not drawn; two lines of a chart differ in more than their colour.
+Invariants: nothing but numbers, our own words and printable names gets into the markup of a chart; what was not
+measured is a gap, and a series without a value is not drawn; two lines of a chart differ in more than their colour.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from markupsafe import Markup
 
+from rowbus.errors.strangers import printable
 from rowbus.transport.history.table import HANDLERS, Point, Series, Span
 from rowbus.transport.history.teller import quantile
 from rowbus.transport.queues.diagnosis import duration
@@ -53,7 +54,7 @@ def sparkline(values: Values, what: str, write: Callable[[float | None], object]
     return Markup(
         '<svg class="spark" viewBox="0 0 {w} {h}" width="{w}" height="{h}" role="img" aria-label="{story}">'
         "<title>{story}</title>{runs}</svg>"
-    ).format(w=SPARK.width, h=SPARK.height, story=story, runs=_drawn(values, max(known), SPARK))
+    ).format(w=SPARK.width, h=SPARK.height, story=printable(story), runs=_drawn(values, max(known), SPARK))
 
 
 Place = tuple[float, float]
@@ -153,7 +154,7 @@ class Chart(NamedTuple):
         ).format(
             w=CHART.width,
             h=CHART.height,
-            story=f"{self.title} in the last {wanted.title}: {told}",
+            story=printable(f"{self.title} in the last {wanted.title}: {told}"),
             drawn=Markup("").join(drawn),
         )
 
