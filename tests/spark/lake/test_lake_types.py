@@ -31,23 +31,25 @@ def lake(
 
 
 def test_a_value_of_every_type_comes_by_the_copy_and_by_changes_alike(lake: Following) -> None:
-    """One table for each case: with NULL and the value before the copy, and the value again as a change."""
-    for number, (type_, value, _kind, _found) in enumerate(CASES):
-        lake.make(f"t{number}", f"id int primary key, v {type_}")
-        lake.run(f"insert into t{number} values (1, {value}), (2, null)")
+    """A column for each case: its value and NULL before the copy, and its value again as a change."""
+    columns = [f"v{number}" for number in range(len(CASES))]
+    values = ", ".join(value for _type, value, _kind, _found in CASES)
+    definitions = (f"{name} {type_}" for name, (type_, *_) in zip(columns, CASES, strict=True))
+    lake.make("every_type", f"id int primary key, {', '.join(definitions)}")
+    lake.run(f"insert into every_type values (1, {values})", "insert into every_type values (2)")
     lake.copy()
-    for number, (_type, value, _kind, _found) in enumerate(CASES):
-        lake.run(f"set timezone = 'Asia/Tokyo'; insert into t{number} values (3, {value})")
+    lake.run(f"set timezone = 'Asia/Tokyo'; insert into every_type values (3, {values})")
     lake.apply()
 
+    table = lake.read("public.every_type").sort_by("id")
     iceberg, wrong = lake.settings.format == "iceberg", list[object]()
-    for number, (type_, value, kind, expected) in enumerate(CASES):
-        table = lake.read(f"public.t{number}").sort_by("id")
-        copied, null, changed = table.column("v").to_pylist()
+    for name, (type_, value, kind, expected) in zip(columns, CASES, strict=True):
+        copied, null, changed = table.column(name).to_pylist()
         told = expected if expected is not None else copied
-        same = plain_type(table.schema.types[1]) == plain_type(FITTED.get(kind, kind) if iceberg else kind)
+        found = table.schema.field(name).type
+        same = plain_type(found) == plain_type(FITTED.get(kind, kind) if iceberg else kind)
         if not (same and null is None and copied == told and changed == told):
-            wrong.append((type_, value, str(table.schema.types[1]), copied, changed))
+            wrong.append((type_, value, str(found), copied, changed))
     assert not wrong, wrong
 
 
