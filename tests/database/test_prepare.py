@@ -259,6 +259,7 @@ VALUES = {
     "hours": "720",
     "lags": "{1}",
     "minutes": "60",
+    "largest": "4194304",
     "points": "720",
     "privileges": "{select}",
     "taken": "{1}",

@@ -16,7 +16,12 @@ from rowbus.contracts.published import find_published
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.endpoint import publication
 from rowbus.running import backoff
-from rowbus.transport.published_contracts.table import SEEN_EVERY, contracts_address, contracts_table
+from rowbus.transport.published_contracts.table import (
+    LARGEST,
+    SEEN_EVERY,
+    contracts_address,
+    contracts_table,
+)
 from tests.conformance.transport import eventually
 from tests.fixtures.command_line import as_role
 from tests.fixtures.every import every
@@ -177,7 +182,7 @@ async def test_a_table_that_somebody_locks_holds_up_no_start(
 
 
 async def test_messages_that_cannot_be_described_keep_no_endpoint_from_its_start(
-    database: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    database: str, ask: Ask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(_parts: object) -> str:
         raise ZeroDivisionError("a property of a class")
@@ -185,7 +190,12 @@ async def test_messages_that_cannot_be_described_keep_no_endpoint_from_its_start
     monkeypatch.setattr(publication, "document_of", refuse)
     async with endpoint(database):
         pass
+    monkeypatch.setattr(publication, "document_of", lambda _: "x" * (LARGEST + 1))
+    async with endpoint(database):
+        pass
 
+    assert "nobody reads one so large" in caplog.text
+    assert ask(f"select {TABLE}") == [(None,)]
     assert "Endpoint Sales publishes no contract: its messages cannot be described" in caplog.text
     assert "a property of a class" in caplog.text
 

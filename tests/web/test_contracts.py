@@ -6,6 +6,7 @@ import asyncio
 import html
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,18 @@ import pytest
 
 import rowbus
 from rowbus import contracts
+from rowbus.contracts.conflicts import find_conflicts
+from rowbus.contracts.contract import PublishedContract
+from rowbus.transport.published_contracts.table import LARGEST
+from rowbus.web.contracts import MOST, types_of
+from tests.fixtures.every import every
+from tests.fixtures.steps import steps_of
 from tests.web.conftest import browser
 from tests.web.failures import text_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     import httpx
 
     from tests.fixtures.command_line import Ask, CommandLine
@@ -117,12 +126,55 @@ def _pair(number: int) -> dict[str, object]:
     return {"type": "object", "properties": {"left": one, "right": one}, "required": ["left", "right"]}
 
 
+def _with_types(names: Iterable[str], *, fields: int = 1, padding: int = 0) -> str:
+    properties = {f"field{number}": {"type": "string"} for number in range(fields)}
+    messages = {name: {"name": name, "payload": {"properties": properties}} for name in names}
+    operations = {
+        f"{action} {name}": {"x-rowbus": {"endpoint": "Sales", "action": action, "message": name}}
+        for action in ("send", "handle")
+        for name in messages
+    }
+    components = {"messages": messages}
+    document = {"asyncapi": "3.0.0", "components": components, "operations": operations, "x": "x" * padding}
+    return json.dumps(document)
+
+
+def _of_types(count: int, *, fields: int = 1) -> contracts.Contract:
+    names = (f"Shop.Type{number}" for number in range(count))
+    return contracts.from_asyncapi(json.loads(_with_types(names, fields=fields)))
+
+
+def _conflicts(contract: contracts.Contract) -> object:
+    now = datetime.now(UTC)
+    return find_conflicts([PublishedContract(name, "1", contract, now, now) for name in ("Sales", "Billing")])
+
+
+@every("work", [types_of, contracts.to_svg, _conflicts])
+def test_what_a_page_shows_of_many_types_takes_steps_for_each_once(
+    work: Callable[[contracts.Contract], object],
+) -> None:
+    """Of 2,000 types, it took two seconds each, on the event loop: each type looked through all uses."""
+    few, many = _of_types(2 * MOST), _of_types(8 * MOST)
+
+    assert steps_of(lambda: work(many)) < 5 * steps_of(lambda: work(few))
+
+
+def test_a_page_has_some_types_and_fields_and_says_how_many_more_there_are() -> None:
+    contract = _of_types(MOST + 1, fields=MOST + 1)
+    shown, found = types_of(contract), types_of(contract, f"type{MOST - 1}")
+
+    assert (len(shown.types), shown.left) == (MOST, 1)
+    assert {len(one.fields) for one in shown.types} == {MOST}
+    assert [one.message.name for one in found.types] == [f"Shop.Type{MOST - 1}"]
+
+
 PUBLISHED = [
     _of_schema({"properties": {"order_id": 5}}),
     _of_schema({"anyOf": [{"$ref": "#/components/schemas/Deep"}]}),
     _of_schema({"type": "array", "minItems": 10**9, "items": {"type": "string", "minLength": 10**9}}),
     _of_schema({"type": {}, "required": 5, "enum": 5}),
     "[" * 100_000,
+    _with_types(["Shop.TooLong"], padding=LARGEST),
 ]
 
 
@@ -143,5 +195,6 @@ async def test_whatever_is_published_the_page_and_the_doctor_go_on(
 
     assert "Shop.OrderPlaced" in page
     assert "Shop.Wide" in page
+    assert "Shop.TooLong" not in page
     assert "Traceback" not in told.stderr
     assert "contract" in told.stdout

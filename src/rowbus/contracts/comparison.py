@@ -107,8 +107,8 @@ def _message(message: Message, old: Contract, new: Contract) -> Iterator[Break]:
         return
     if _has_changed_kind(old, new, message.name):
         yield Break(message.name, f"is {_a(other)} now, and was {_a(message)}: it travels another way")
-    leaves = bool(new.uses_of(message.name, *LEAVING))
-    comes = bool(new.uses_of(message.name, Action.HANDLE))
+    leaves = any(use.message == message.name for use in new.uses_of_action(*LEAVING))
+    comes = any(use.message == message.name for use in new.uses_of_action(Action.HANDLE))
     lost = [name for name in message.parents if name not in other.parents]
     if lost and (leaves or not comes):
         yield Break(

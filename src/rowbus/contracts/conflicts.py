@@ -65,12 +65,14 @@ def _named(one: PublishedContract, names: Sequence[str]) -> str:
 
 
 def _refused(sender: Contract, handler: Contract) -> Iterator[tuple[Use, tuple[str, ...]]]:
+    written, known = ({one.name: one for one in each.messages} for each in (sender, handler))
+    taken = handler.uses_by_message(Action.HANDLE)
     for use in sender.uses_of_action(*LEAVING):
-        sent = sender.message(use.message)
+        sent = written.get(use.message)
         if sent is None or not _reaches(use, handler):
             continue
         for name in (use.message, *sent.parents):
-            if not _takes(use, handler, name) or (read := handler.message(name)) is None:
+            if not _takes(use, taken[name]) or (read := known.get(name)) is None:
                 continue
             found = refusals(Side(handler, read.payload), Side(sender, sent.payload), writes_all=True)
             if found:
@@ -81,8 +83,7 @@ def _reaches(use: Use, handler: Contract) -> bool:
     return not use.to or any(party.queue == use.to for party in handler.parties)
 
 
-def _takes(use: Use, handler: Contract, name: str) -> bool:
-    taken = handler.uses_of(name, Action.HANDLE)
+def _takes(use: Use, taken: Iterable[Use]) -> bool:
     return any(one.is_subscribed or use.action is not Action.PUBLISH for one in taken)
 
 

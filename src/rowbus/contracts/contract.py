@@ -6,13 +6,14 @@ Invariant: values only, of texts and JSON; equal contracts are written as equal 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from rowbus.messages.conventions import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Mapping, Sequence
     from datetime import datetime
 
 Schema: TypeAlias = "Mapping[str, Any]"
@@ -96,9 +97,12 @@ class Contract(NamedTuple):
         """Return a type of message by its name on the wire."""
         return next((one for one in self.messages if one.name == name), None)
 
-    def uses_of(self, name: str, *actions: Action) -> tuple[Use, ...]:
-        """Return who uses a type of message in one of these ways."""
-        return tuple(use for use in self.uses_of_action(*actions) if use.message == name)
+    def uses_by_message(self, *actions: Action) -> Mapping[str, Sequence[Use]]:
+        """Return who uses each type of message in one of these ways; a type that nobody uses has nobody."""
+        found = defaultdict[str, list[Use]](list)
+        for use in self.uses_of_action(*actions):
+            found[use.message].append(use)
+        return found
 
     def uses_of_action(self, *actions: Action) -> tuple[Use, ...]:
         """Return who uses any message in one of these ways."""

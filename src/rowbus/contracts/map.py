@@ -26,7 +26,7 @@ from rowbus.messages.bodies.shape import is_list, is_object
 from rowbus.messages.conventions import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _COLUMN: Final = 220  # pixels, as all below
 _ROW: Final = 34
@@ -101,33 +101,31 @@ def flows(contract: Contract) -> list[Flow]:
     """Return each message with who sends and who takes it, an entry for each pair; `ELSEWHERE` for who is not there."""
     found: dict[Flow, None] = {}
     queues = {party.queue: party.name for party in contract.parties}
+    leaving, taken = contract.uses_by_message(*LEAVING), contract.uses_by_message(Action.HANDLE)
+    published = contract.uses_by_message(Action.PUBLISH)
+    come_as_another = {parent for one in contract.messages if one.name in published for parent in one.parents}
     for message in contract.messages:
         pairs = [
             (use.endpoint, receiver)
-            for use in contract.uses_of(message.name, *LEAVING)
-            for receiver in _receivers(contract, message, use, queues) or [ELSEWHERE]
+            for use in leaving[message.name]
+            for receiver in _receivers(taken, message, use, queues) or [ELSEWHERE]
         ]
-        if not _comes_as_another(contract, message):
+        if message.name not in come_as_another:  # else those that have it as a parent bring it
             reached = {receiver for _, receiver in pairs}
-            taken = [use.endpoint for use in contract.uses_of(message.name, Action.HANDLE)]
-            pairs += [(ELSEWHERE, name) for name in taken if name not in reached]
+            names = [use.endpoint for use in taken[message.name]]
+            pairs += [(ELSEWHERE, name) for name in names if name not in reached]
         found |= dict.fromkeys(Flow(message.name, message.kind, *pair) for pair in pairs)
     return list(found)
 
 
-def _receivers(contract: Contract, message: Message, use: Use, queues: Mapping[str, str]) -> list[str]:
+def _receivers(
+    taken: Mapping[str, Sequence[Use]], message: Message, use: Use, queues: Mapping[str, str]
+) -> list[str]:
     if use.to:
         return [queues[use.to]] if use.to in queues else []
-    names = {message.name, *message.parents}
-    taken = [one for one in contract.uses_of_action(Action.HANDLE) if one.message in names]
-    wanted = [one for one in taken if one.is_subscribed or use.action is not Action.PUBLISH]
+    named = (one for name in dict.fromkeys((message.name, *message.parents)) for one in taken[name])
+    wanted = (one for one in named if one.is_subscribed or use.action is not Action.PUBLISH)
     return list(dict.fromkeys(one.endpoint for one in wanted))
-
-
-def _comes_as_another(contract: Contract, message: Message) -> bool:
-    """Say whether messages of other types, that have this one as a parent, are published here."""
-    published = {use.message for use in contract.uses_of_action(Action.PUBLISH)}
-    return any(message.name in one.parents and one.name in published for one in contract.messages)
 
 
 # ------------------------------------------------------------------------------------------------------------ picture

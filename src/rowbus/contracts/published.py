@@ -1,59 +1,62 @@
 """The contracts that endpoints published, read back: those of the versions that run now.
 
-Invariant: tables of strangers, and documents that are none, are passed over; nothing waits for a lock for long.
+Invariant: tables of strangers, and documents that are none or too large, are passed over; nothing waits for a lock for
+long.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from rowbus.contracts.asyncapi import from_asyncapi
 from rowbus.contracts.conflicts import diagnose_conflicts, find_conflicts
 from rowbus.contracts.contract import PublishedContract
-from rowbus.errors import ConfigurationError, QueueNotFoundError
-from rowbus.transport.published_contracts.table import COLUMNS, SEEN_EVERY, contracts_table
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_tables, look
+from rowbus.errors import ConfigurationError
+from rowbus.transport.published_contracts.table import COLUMNS, contracts_table
+from rowbus.transport.queues.catalog.looking import find_tables, look_at_each
 from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.diagnosis import diagnose_left_out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from datetime import datetime
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rowbus.database.sessions import Session
-    from rowbus.messages.address import Addresses
+    from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.transport.published_contracts.table import PublishedDocument
     from rowbus.transport.queues.diagnosis import Finding
 
-BESIDE: Final = 2 * SEEN_EVERY
-"""The longest time between the last signs of two versions of an endpoint that count as running side by side."""
+
+class Publications(NamedTuple):
+    """The contracts of the versions that run, or ran last, and the tables that are not read, with the reason."""
+
+    contracts: list[PublishedContract]
+    left_out: Mapping[QueueAddress, str]
+
+
+def look_for_published(session: Session, addresses: Addresses) -> Publications:
+    """Find what endpoints published; nothing on SQL Server. Raises StorageError.
+
+    In transactions of its own, with the locks of a read; what this role may not read is not there.
+    """
+    found = find_tables(session, catalog_of(addresses), COLUMNS)
+    looked = look_at_each(session, found.tables, lambda address: contracts_table(address).list())
+    contracts = [one for documents in looked.answers.values() for one in _read(documents)]
+    return Publications(contracts, found.left_out | looked.left_out)
 
 
 def find_published(session: Session, addresses: Addresses) -> list[PublishedContract]:
-    """Return the contracts of the versions that run, or ran last; none on SQL Server. Raises StorageError.
-
-    In transactions of their own, with the locks of a read; what this role may not read is not there.
-    """
-    found = list[PublishedContract]()
-    for address in find_tables(session, catalog_of(addresses), COLUMNS).tables:
-        with suppress(NotLookedAtError, QueueNotFoundError):
-            found += _read(current(look(session, address, contracts_table(address).list())))
-    return found
+    """Return the contracts of `look_for_published`."""
+    return look_for_published(session, addresses).contracts
 
 
 def examine_contracts(session: Session, addresses: Addresses) -> list[Finding]:
     """Say which endpoints send what handlers of others refuse, as the doctor does. Raises StorageError."""
-    return diagnose_conflicts(find_conflicts(find_published(session, addresses)))
-
-
-def current(documents: Sequence[PublishedDocument]) -> list[PublishedDocument]:
-    """Return the versions of each endpoint that run, as far as is known: the latest, and those seen beside it."""
-    latest: dict[str, datetime] = {}
-    for one in documents:
-        latest[one.endpoint] = max(one.seen, latest.get(one.endpoint, one.seen))
-    return [one for one in documents if latest[one.endpoint] - one.seen <= BESIDE]
+    found = look_for_published(session, addresses)
+    left_out = [diagnose_left_out(str(address), reason) for address, reason in found.left_out.items()]
+    return [*left_out, *diagnose_conflicts(find_conflicts(found.contracts))]
 
 
 def _read(documents: Iterable[PublishedDocument]) -> Iterator[PublishedContract]:

@@ -15,7 +15,12 @@ import msgspec
 from rowbus.errors import RowbusError
 from rowbus.running.critical import Alarm, ReportedBreaker, log_lasting
 from rowbus.running.service import Periodic
-from rowbus.transport.published_contracts.table import SEEN_EVERY, contracts_address, contracts_table
+from rowbus.transport.published_contracts.table import (
+    LARGEST,
+    SEEN_EVERY,
+    contracts_address,
+    contracts_table,
+)
 from rowbus.transport.queues.installer import make_table
 from rowbus.transport.queues.table import queue_table
 
@@ -63,6 +68,9 @@ class ContractPublisher(Periodic):
         except Exception:
             text = "Endpoint %s publishes no contract: its messages cannot be described"
             logger.warning(text, self._parts.name, exc_info=True)
+        if len(self._document.encode()) > LARGEST:
+            logger.warning("Endpoint %s publishes no contract: nobody reads one so large", self._parts.name)
+            self._document = ""
         if not self._document:
             return
         try:

@@ -2,12 +2,14 @@
 
 Beside it the same as an AsyncAPI document, and as a picture.
 
-Invariant: only what endpoints published is shown, as text; a picture has no scripts and nothing from elsewhere.
+Invariants: only what endpoints published is shown, as text; a picture has no scripts and nothing from elsewhere. All is
+made in a thread, by one walk through what is published; there are `MOST` types, and of each so many fields and users.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -17,17 +19,21 @@ from rowbus.contracts.bodies import written
 from rowbus.contracts.contract import LEAVING, Action, key_of
 from rowbus.contracts.examples import example
 from rowbus.contracts.map import merge, to_svg
-from rowbus.contracts.published import find_published
+from rowbus.contracts.published import look_for_published
 from rowbus.messages.bodies.shape import is_list
 from rowbus.web.pages import Page, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rowbus.contracts.contract import Contract, Message, Schema, Use
+    from rowbus.database.sessions import Session
+    from rowbus.messages.address import QueueAddress
     from rowbus.web.visit import Visit
 
 TITLE: Final = "Contracts"
+T = TypeVar("T")
+MOST: Final = 100  # types
 _DOES: Final = {
     Action.HANDLE: "handles",
     Action.SEND: "sends",
@@ -61,25 +67,38 @@ class Type(NamedTuple):
     example: str
 
 
-def types_of(contract: Contract, text: str = "") -> list[Type]:
+class Shown(NamedTuple):
+    """The first types of those that are asked for, and the number of the others."""
+
+    types: list[Type]
+    left: int
+
+
+def types_of(contract: Contract, text: str = "") -> Shown:
     """Return the types of a contract, only those whose name or an endpoint of which holds a text, in any case."""
+    wanted, uses = text.casefold(), contract.uses_by_message(*LEAVING, Action.HANDLE)
+    queues = {party.name: party.queue for party in contract.parties}
     found = [
+        message
+        for message in contract.messages
+        if any(
+            wanted in name.casefold()
+            for name in (message.name, *(use.endpoint for use in uses[message.name]))
+        )
+    ]
+    types = [
         Type(
             message,
-            list(_fields(contract, message.payload)),
-            list(_parts(contract, message)),
+            list(islice(_fields(contract, message.payload), MOST)),
+            [
+                Part(use.endpoint, _does(use), queues.get(use.endpoint, ""))
+                for use in _sorted(uses[message.name])[:MOST]
+            ],
             written(example(contract, message.name)).decode(),
         )
-        for message in contract.messages
+        for message in found[:MOST]
     ]
-    wanted = text.casefold()
-    return [
-        one
-        for one in found
-        if any(
-            wanted in name.casefold() for name in (one.message.name, *(part.endpoint for part in one.parts))
-        )
-    ]
+    return Shown(types, len(found) - len(types))
 
 
 def _fields(contract: Contract, payload: Schema) -> Iterator[Field]:
@@ -105,11 +124,9 @@ def _told(schema: Any) -> str:  # noqa: ANN401 - any part of a schema
     return f"{told} ({schema['format']})" if "format" in schema else told
 
 
-def _parts(contract: Contract, message: Message) -> Iterator[Part]:
-    queues = {party.name: party.queue for party in contract.parties}
-    for action in (*LEAVING, Action.HANDLE):
-        for use in contract.uses_of(message.name, action):
-            yield Part(use.endpoint, _does(use), queues.get(use.endpoint, ""))
+def _sorted(uses: Iterable[Use]) -> list[Use]:
+    """Return uses with those who send first, and those who handle last."""
+    return sorted(uses, key=lambda use: (*LEAVING, Action.HANDLE).index(use.action))
 
 
 def _does(use: Use) -> str:
@@ -119,22 +136,32 @@ def _does(use: Use) -> str:
     return f"{_DOES[use.action]}{''.join(told)}"
 
 
-async def _read(visit: Visit) -> Contract:
-    found = await visit.read(find_published, visit.site.addresses)
-    return merge(*(one.contract for one in found), title=TITLE)
-
-
 async def _show(visit: Visit) -> Response:
-    contract, text = await _read(visit), visit.query.get("text", "").strip()
-    return visit.render("contracts.html", types=types_of(contract, text), parties=contract.parties, text=text)
+    text = visit.query.get("text", "").strip()
+    shown, left_out = await _made(visit, lambda contract: types_of(contract, text))
+    return visit.render("contracts.html", shown=shown, left_out=left_out, most=MOST, text=text)
 
 
 async def _document(visit: Visit) -> Response:
-    return Response(msgspec.json.encode(to_asyncapi(await _read(visit))), media_type="application/json")
+    made, _ = await _made(visit, lambda contract: msgspec.json.encode(to_asyncapi(contract)))
+    return Response(made, media_type="application/json")
 
 
 async def _map(visit: Visit) -> Response:
-    return Response(to_svg(await _read(visit)), media_type="image/svg+xml")
+    made, _ = await _made(
+        visit, lambda contract: to_svg(contract._replace(messages=contract.messages[:MOST]))
+    )
+    return Response(made, media_type="image/svg+xml")
+
+
+async def _made(visit: Visit, make: Callable[[Contract], T]) -> tuple[T, Mapping[QueueAddress, str]]:
+    """Make something of what all endpoints published, in a thread; return it, and the tables that are not read."""
+
+    def read(session: Session) -> tuple[T, Mapping[QueueAddress, str]]:
+        found = look_for_published(session, visit.site.addresses)
+        return make(merge(*(one.contract for one in found.contracts), title=TITLE)), found.left_out
+
+    return await visit.read(read)
 
 
 PAGE: Final = Page(

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Statement
 from rowbus.transport.published_contracts import table
-from rowbus.transport.published_contracts.table import KEPT, SEEN_EVERY, PublishedDocument
+from rowbus.transport.published_contracts.table import (
+    BESIDE,
+    KEPT,
+    LARGEST,
+    MOST_READ,
+    SEEN_EVERY,
+    PublishedDocument,
+)
 from rowbus.transport.queues.records.postgresql import RecordTable
 
 if TYPE_CHECKING:
@@ -32,8 +39,9 @@ class PublishedContractsTable(table.PublishedContractsTable, RecordTable):
         return Statement(self._load("publish", "Failed to publish a contract in"), parameters, self._counted)
 
     def list(self) -> Statement[list[PublishedDocument]]:
-        """Return all versions that are kept; see the base."""
-        return Statement(self._load("list", "Failed to look into"), {}, _documents)
+        """Return the versions that run; see the base."""
+        parameters = {"minutes": BESIDE // timedelta(minutes=1), "largest": LARGEST, "most_bytes": MOST_READ}
+        return Statement(self._load("list", "Failed to look into"), parameters, _documents)
 
 
 def _documents(rows: Rows, _count: int) -> list[PublishedDocument]:

@@ -30,6 +30,15 @@ KEPT: Final = timedelta(days=30)
 SEEN_EVERY: Final = timedelta(hours=1)
 """The time between two notes of a process; one that starts leaves a note unless another was left half as long ago."""
 
+BESIDE: Final = 2 * SEEN_EVERY
+"""The longest time between the last signs of two versions of an endpoint that count as running side by side."""
+
+LARGEST: Final = 4 * 2**20
+"""Bytes of a document that is read; some thousand types have as many."""
+
+MOST_READ: Final = 64 * 2**20
+"""Bytes of all documents of a table that are read: who may write to it chooses how many there are."""
+
 COLUMNS: Final = {
     "endpoint": "pg_catalog.text",
     "version": "pg_catalog.text",
@@ -69,7 +78,11 @@ class PublishedContractsTable(RecordStatements):
         raise NotImplementedError
 
     def list(self) -> Statement[list[PublishedDocument]]:
-        """Return all versions that are kept, those of an endpoint together, the latest seen first."""
+        """Return the versions that run, as far as is known: of each endpoint the latest, and those seen beside it.
+
+        Those of an endpoint are together, the latest seen first. Documents above `LARGEST` are left out, and the last
+        ones, if all together are above `MOST_READ`.
+        """
         raise NotImplementedError
 
 
