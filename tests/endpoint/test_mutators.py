@@ -19,8 +19,12 @@ from rowbus.testing import run_handlers
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.transport import SimulatedError, eventually, in_all_modes
 from tests.fixtures.every import every
+from tests.fixtures.places import ROOT
+from tests.repository.pages import blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.conformance.backend import Backend, StoredRow
 
 HOUR = timedelta(hours=1)
@@ -36,6 +40,37 @@ class Reversal(Mutator):
 
     def incoming(self, headers: dict[str, str | None], body: bytes) -> bytes:
         return body[::-1] if headers.pop("Shop.Reversed", None) else body
+
+
+def sealing() -> Mutator:
+    """Return the mutator of the how-to page that seals bodies."""
+    page = (ROOT / "docs" / "how-to" / "encrypt-messages.md").read_text("utf-8")
+    program = next(block.text for block in blocks(page) if block.text.startswith("# sealing.py"))
+    names: dict[str, object] = {}
+    exec(program, names)  # noqa: S102 - our own page
+    return cast("Callable[[bytes], Mutator]", names["Sealing"])(b"k" * 32)
+
+
+def test_the_recipe_for_sealing_refuses_what_was_changed_or_moved_to_another_message() -> None:
+    headers: dict[str, str | None] = {
+        Header.MESSAGE_ID: "1",
+        Header.ENCLOSED_MESSAGE_TYPES: "Shop.PayOrder",
+    }
+    mutator = sealing()
+    sealed = mutator.outgoing(headers, BODY)
+    assert BODY not in sealed
+    assert mutator.incoming(headers, sealed) == BODY
+
+    turned = bytes([*sealed[:-1], sealed[-1] ^ 1])
+    for body, changed in (
+        (turned, {}),
+        (sealed[:11], {}),
+        (b"", {}),
+        (sealed, {Header.MESSAGE_ID: "2"}),
+        (sealed, {Header.ENCLOSED_MESSAGE_TYPES: "Shop.Refund"}),
+    ):
+        with pytest.raises(rowbus.Unrecoverable, match="not as it was sealed"):
+            mutator.incoming({**headers, **changed}, body)
 
 
 class Suffix(Mutator):

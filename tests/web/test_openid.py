@@ -16,12 +16,15 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Mount
 
 from rowbus.errors import ConfigurationError
 from rowbus.web import OpenIdConnect, Person, application
 from rowbus.web.openid import signing
+from rowbus.web.openid.settings import name_of
 from rowbus.web.settings import WebSettings
+from rowbus.web.visitors import Seals
 from tests.fixtures.command_line import CommandLine
 from tests.fixtures.every import every
 from tests.web.conftest import BASE
@@ -120,6 +123,43 @@ async def test_one_signs_out_and_a_copy_of_the_cookie_is_worth_nothing(
         assert not await is_in(client)
         client.cookies = kept
         assert not await is_in(client)
+
+
+def test_voided_cookies_are_kept_in_one_list_until_they_are_too_old(provider: ProviderOfTests) -> None:
+    """The list of them was copied whole each time that somebody signed in or out."""
+    now = [0.0]
+    cookie = signing.SealedCookie(Seals(), "session", settings_of(provider), 60, lambda: now[0])
+    void, first = cookie._spent, void_one(cookie)
+    now[0] = 30.0
+    second = void_one(cookie)
+    assert (cookie._spent is void, [*void]) == (True, [first, second])
+    now[0] = 61.0
+    third = void_one(cookie)
+    assert (cookie._spent is void, [*void]) == (True, [second, third])
+
+
+def void_one(cookie: signing.SealedCookie) -> str:
+    """Give somebody a cookie, and void it; return its id."""
+    answer = Response()
+    cookie.give(answer, {})
+    text = answer.headers["set-cookie"].partition(";")[0]
+    slip = cookie.take(Request({"type": "http", "headers": [(b"cookie", text.encode())]}))
+    assert slip is not None
+    return slip.id
+
+
+@every(
+    "claims, name",
+    [
+        ({"preferred_username": "ada", "sub": "7"}, "ada (7)"),
+        ({"preferred_username": "ada (7)", "sub": "8"}, "ada (7) (8)"),
+        ({"preferred_username": " ", "email": "ada@a.example", "sub": "7"}, "ada@a.example (7)"),
+        ({"sub": "7"}, "7"),
+        ({"preferred_username": "x" * 900, "sub": "7"}, f"{'x' * 200} (7)"),
+    ],
+)
+def test_people_are_noted_with_what_the_provider_calls_them(claims: dict[str, str], name: str) -> None:
+    assert name_of(claims) == name
 
 
 async def test_cookies_are_for_our_page_alone(provider: ProviderOfTests) -> None:
