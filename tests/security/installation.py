@@ -77,7 +77,7 @@ def command_line() -> TyperGroup:
     return command
 
 
-def run(dsn: str, *arguments: str) -> str:
+def run(dsn: str, *arguments: str, with_complaints: bool = False) -> str:
     """Run a command in this process; raises what it raises, and AssertionError for a bad exit code."""
     output, complaints = io.StringIO(), io.StringIO()
     environment = {"ROWBUS_DATABASE": dsn, "COLUMNS": "200"}
@@ -88,7 +88,7 @@ def run(dsn: str, *arguments: str) -> str:
         except SystemExit as end:
             code = end.code
     assert code in {0, None}, complaints.getvalue() or output.getvalue() or f"exit code {code}"
-    return output.getvalue()
+    return output.getvalue() + (complaints.getvalue() if with_complaints else "")
 
 
 @contextmanager

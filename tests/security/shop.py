@@ -1,4 +1,4 @@
-"""The endpoints of the installation that docs/privileges.md describes."""
+"""The endpoints of the installation that docs/privileges.md describes; `walker` has every table that one can have."""
 
 from __future__ import annotations
 
@@ -21,6 +21,18 @@ sales.limit("10/second")
 def hourly() -> dict[str, str]:
     """Make the message of an hour."""
     return {}
+
+
+walker = rowbus.Endpoint(
+    "Sales", settings=rowbus.EndpointSettings(takes_unique=True, deduplicate_for=timedelta(hours=1))
+)
+walker.use(rowbus.ClaimCheck())
+walker.limit("10/second")
+
+
+@walker.handler("Shop.Pack", long=True)
+async def pack(message: dict[str, object]) -> None:
+    """Have a table of running work."""
 
 
 keeper = rowbus.Endpoint(

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
-from rowbus.contracts.published import find_published
+from rowbus.contracts.published import look_for_published
 from rowbus.database.backends import inspecting
 from rowbus.database.postgresql.database import Database
 from rowbus.database.sessions import Session
@@ -18,12 +19,16 @@ from rowbus.errors import RowbusError
 from rowbus.messages.address import PostgresAddresses, QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.transport.pauses.table import paused
+from rowbus.transport.published_contracts.table import contracts_address, contracts_table
 from rowbus.web import delayed, history, recurring, sagas, subscriptions
 from rowbus.web.failed import message
 from rowbus.web.queues import contents
 from rowbus.web.sampling.look import Look
 from rowbus.web.sampling.sampler import Recorder
 from rowbus.web.sampling.snapshot import Snapshot
+from rowbus.web.search import search
+from rowbus.web.settings import WebSettings
+from rowbus.web.visit import Visit
 from tests.fixtures.command_line import CommandLine
 
 Run = Callable[[str], Any]
@@ -55,6 +60,14 @@ TABLES: Final = {
         f"'{ROW}', {{}}, 'null', 1, 1, '', '', '[]', now(), now()",
     ),
     "Routing": ("queueaddress varchar, endpoint text, topic varchar", "'Sales', {}, 'Event'"),
+    "Sales.Running": (
+        (
+            "id uuid, seq bigint, queue text, headers text, body bytea, failures integer, epoch integer, "
+            "lease timestamptz, process text, since timestamptz, progress float8, note text, cancelled_by text, "
+            "cancelled_why text"
+        ),
+        f"'{ROW}', 1, 'Sales', {{}}, '', 0, 0, now(), '', now(), 0, '', '', ''",
+    ),
     "Contracts": (
         "endpoint text, version text, document text, published timestamptz, seen timestamptz",
         "{}, '1', '', now(), now()",
@@ -95,6 +108,8 @@ LOOKS: Final = (
     "endpoint page",
     "sagas page",
     "recurring page",
+    "search page",
+    "running list",
 )
 
 
@@ -217,8 +232,16 @@ def bait(run: Run) -> None:
     )
 
 
-NAMED: Final = ("Rowbus.Operations", "Rowbus.Pauses", "Rowbus.Discarded", "Rowbus.History")
+NAMED: Final = (
+    "Rowbus.Operations",
+    "Rowbus.Pauses",
+    "Rowbus.Discarded",
+    "Rowbus.History",
+    "Rowbus.Contracts",
+)
 """Tables that nobody names but Rowbus, which makes them when they are first needed."""
+OWN: Final = ("Sales.Running", "Sales.Unique", "Sales.Limits", "Sales.Inbox", "ClaimedValues")
+"""Tables that an endpoint has for itself, beside its queue and what it delays."""
 SQUATTED: Final = """
     create or replace function mallory.fire() returns trigger language plpgsql
     as 'begin perform mallory.trap(); return new; end';
@@ -226,13 +249,13 @@ SQUATTED: Final = """
 """
 
 
-def squat(run: Run, *, as_view: bool = False) -> None:
+def squat(run: Run, names: Iterable[str] = NAMED, *, as_view: bool = False) -> None:
     """Give the stranger what nobody names, with a trap in it: tables, or views in their place."""
-    for name in (f'"{name}"' for name in NAMED):
+    for name in (f'"{name}"' for name in names):
         run(f"alter table public.{name} owner to {MALLORY}; set role {MALLORY}")
         run(SQUATTED.format(name))
         if as_view:
-            hidden = name.replace("Rowbus", "Hidden")
+            hidden = name.replace('"', '"Hidden ', 1)
             run(f"alter table public.{name} rename to {hidden}")
             run(f"create view public.{name} as select * from public.{hidden} where mallory.trap()")
             run(f"grant all on public.{hidden} to public")
@@ -271,6 +294,20 @@ def note_history(session: Session, addresses: PostgresAddresses) -> str:
     return recorder.obstacle
 
 
+def _searched(session: Session, addresses: PostgresAddresses) -> object:
+    """Search as the page does: it asks a visit for what was found at the last look, and where places are."""
+    snapshot = Look(addresses, is_postgresql=True, period=1.0).take(session, Snapshot())
+    site = SimpleNamespace(addresses=addresses, settings=WebSettings())
+    visit = SimpleNamespace(snapshot=snapshot, site=site, url=lambda *_given, **_named: "")
+    return search(session, cast("Visit", visit), ROW)
+
+
+def publish_nothing(dsn: str) -> None:
+    """Make the table of published contracts, as the first endpoint does."""
+    with inspecting(Database(dsn)) as session:
+        session.run_all(contracts_table(contracts_address(PostgresAddresses("public"))).create())
+
+
 def _page(session: Session, name: str, schema: str) -> object:
     addresses, error = PostgresAddresses("public"), QueueAddress(schema, "error")
     pages: dict[str, Callable[[], object]] = {
@@ -282,7 +319,8 @@ def _page(session: Session, name: str, schema: str) -> object:
         "endpoint page": lambda: contents.work_of(session, addresses, error),
         "sagas page": lambda: sagas.page_of(session, addresses, f'{schema}."Sales.Order"', "", ""),
         "saga's end page": lambda: sagas.end_one(session, addresses, 'public."Sales.Order"', ROW),
-        "contracts page": lambda: find_published(session, addresses),
+        "contracts page": lambda: look_for_published(session, addresses),
+        "search page": lambda: _searched(session, addresses),
         "recurring page": lambda: recurring.list_all(session, addresses),
         "pauses page": lambda: paused(session, addresses),
         "history page": lambda: note_history(session, addresses),

@@ -27,6 +27,7 @@ from rowbus.cli.output import complain, say, show_json, show_text
 from rowbus.database.backends import inspecting
 from rowbus.errors import QueueNotFoundError
 from rowbus.messages.message import read_headers
+from rowbus.transport.queues.catalog.ownership import not_looked_at
 from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from rowbus.cli.options import Runnable
     from rowbus.contracts import Break, Contract
     from rowbus.contracts.contract import PublishedContract
+    from rowbus.database.sessions import Session
+    from rowbus.messages.address import Addresses
 
 MOST_SEEN = 1000  # messages of a queue from which a contract is inferred
 _QUEUE = "queue:"
@@ -209,20 +212,27 @@ def map_(
 
 
 def _published(database: str | None) -> list[PublishedContract]:
-    from rowbus.contracts.published import find_published
-
     with inspecting(open_database(database)) as session:
-        return find_published(session, addresses_in(database, None))
+        return _told(session, addresses_in(database, None))
+
+
+def _told(session: Session, names: Addresses) -> list[PublishedContract]:
+    """Return what endpoints published; tell of the tables that are not looked at."""
+    from rowbus.contracts.published import look_for_published
+
+    found = look_for_published(session, names)
+    for address, reason in found.left_out.items():
+        complain(f"{address} is {not_looked_at(reason)}")
+    return found.contracts
 
 
 def _live_breaks(given: str, queues: Sequence[str] | None, last: int, database: str | None) -> list[Break]:
     """Compare a contract with what endpoints published, and with messages; tell who has published nothing."""
     from rowbus.contracts.live import compare_with_messages, compare_with_published
-    from rowbus.contracts.published import find_published
 
     new, names = _contract(given), addresses_in(database, None)
     with inspecting(open_database(database)) as session:
-        published = find_published(session, names)
+        published = _told(session, names)
         found = compare_with_published(new, published)
         for queue in queue_addresses(queues or [party.queue for party in new.parties], names):
             with nullcontext() if queues else suppress(QueueNotFoundError):

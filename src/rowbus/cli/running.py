@@ -12,6 +12,7 @@ import typer
 
 from rowbus.cli.options import Database, Json, Schema, Verbose, addresses_in, noting, open_database
 from rowbus.cli.output import complain, say, show_json, show_table
+from rowbus.cli.queue.listing import readable
 from rowbus.transport.long_work.table import (
     COLUMNS,
     Cancelling,
@@ -21,7 +22,7 @@ from rowbus.transport.long_work.table import (
 )
 from rowbus.transport.operations.table import person_here
 from rowbus.transport.pauses.table import pauses_address
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_queues, find_tables, look
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_tables, look, refuse_strangers
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import duration
 from rowbus.transport.queues.traffic import in_hand
@@ -115,19 +116,28 @@ def _tables(session: Session, addresses: Addresses, endpoint: str | None) -> lis
     """Return an endpoint's table, or those of all endpoints; strangers' are told of."""
     if endpoint is not None:
         addresses.validate_endpoint_name(endpoint)
-        return [long_work_address(endpoint, addresses)]
+        return _trusted(session, long_work_address(endpoint, addresses))
     found = find_tables(session, catalog_of(addresses), COLUMNS)
     for table, reason in found.left_out.items():
         complain(f"{table} is not looked at: {reason}")
     return found.tables
 
 
+def _trusted(session: Session, table: QueueAddress) -> list[QueueAddress]:
+    """Return an endpoint's table if it may be read and written to; one of a stranger's is told of."""
+    try:
+        refuse_strangers(session, table)
+    except NotLookedAtError as error:
+        complain(f"{table} is not looked at: {error.reason}")
+        return []
+    return [table]
+
+
 def _queues(session: Session, addresses: Addresses, endpoint: str | None) -> list[QueueAddress]:
     """Return an endpoint's queue, or all that this role may read."""
     if endpoint is not None:
         return [addresses.for_endpoint(endpoint)]
-    shapes = find_queues(session, catalog_of(addresses))
-    return [shape.address for shape in shapes if shape.is_queue and shape.readable]
+    return [*readable(session, catalog_of(addresses))]
 
 
 def _looked(session: Session, table: QueueAddress, statement: Statement[list[T]]) -> list[T]:

@@ -11,10 +11,11 @@ import typer
 
 from rowbus.cli.options import Database, Json, Verbose, addresses_in, open_log_database
 from rowbus.cli.output import complain, show_json, show_table
+from rowbus.cli.queue.listing import readable
 from rowbus.log.causes import message_changes, row_changes
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_headers, short_type
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_queues, look
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.table import queue_table
 
@@ -104,9 +105,8 @@ def message(
 
 
 def _sent(session: Session, catalog: Catalog, message_id: str) -> Iterator[FollowingMessage]:
-    for shape in find_queues(session, catalog):
-        if shape.is_queue and shape.readable:
-            yield from _sent_to(session, shape.address, message_id)
+    for address in readable(session, catalog):
+        yield from _sent_to(session, address, message_id)
 
 
 def _sent_to(session: Session, address: QueueAddress, message_id: str) -> Iterator[FollowingMessage]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.cli.output import complain
 from rowbus.errors import QueueNotFoundError
 from rowbus.messages.message import read_body, read_headers, time_sent
 from rowbus.transport.lanes import rule
@@ -17,7 +18,7 @@ from rowbus.transport.queues.catalog.ownership import not_looked_at
 from rowbus.transport.queues.diagnosis import SEQUENCE_WARNING, duration, named_with_lanes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
@@ -60,6 +61,15 @@ def find(session: Session, catalog: Catalog, schema: str | None) -> list[Entry]:
     addresses = [shape.address for shape in shapes]
     lane_of = {lane: own for lane, own in rule.own_queues(addresses).items() if lane != own}
     return [_listed(session, catalog, shape)._replace(lane_of=lane_of.get(shape.address)) for shape in shapes]
+
+
+def readable(session: Session, catalog: Catalog) -> Iterator[QueueAddress]:
+    """Yield all queues that this role may read; tell of those that are not looked at."""
+    for shape in find_queues(session, catalog):
+        if shape.is_queue and shape.left_out:
+            complain(f"{shape.address} is {not_looked_at(shape.left_out)}")
+        elif shape.is_queue and shape.readable:
+            yield shape.address
 
 
 def with_lanes(queues: Sequence[Entry]) -> list[Entry]:
