@@ -32,12 +32,18 @@ QUEUE = "(id uuid primary key, expires timestamp, headers text not null, body by
 SETTING = "select set_config('rowbus.trusted_owners', 'postgres_no, rowbus_test_owner ', false)"
 TABLE_OF = 'alter table shop."Sales" owner to '
 SCHEMA_OF = "alter schema shop owner to "
+DATABASE_OF = "do $$ begin execute format('alter database %I owner to {}', current_database()); end $$"
+MEMBER_OF_A_MEMBER = (
+    f"create role {MADE}; {DATABASE_OF.format(OWNER)}; grant {OWNER} to {GROUP}; grant {GROUP} to {MADE}"
+)
+"""A person who has the rights of the database's owner, as a member of a member of it."""
 
 TRUST = [
     ("", "belongs to rowbus_test_owner"),
     (f"{TABLE_OF} session_user", "its schema belongs to rowbus_test_owner"),
     (f"{TABLE_OF} session_user; {SCHEMA_OF} session_user", ""),
     (f"{TABLE_OF} {VIEWER}; {SCHEMA_OF} {VIEWER}", ""),
+    (f"{MEMBER_OF_A_MEMBER}; {TABLE_OF} {MADE}; {SCHEMA_OF} {MADE}", ""),
     (f"{TABLE_OF} pg_database_owner; {SCHEMA_OF} pg_database_owner", ""),
     (f"alter schema public owner to {OWNER}", ""),
     (f"grant {OWNER} to {VIEWER}", ""),
@@ -78,7 +84,9 @@ def owner(database: str) -> Iterator[psycopg.Connection]:
 
 def lay_out(owner: psycopg.Connection) -> None:
     """Make the queue anew, and have nobody trusted."""
-    owner.execute(b"alter schema public owner to pg_database_owner")
+    owner.execute(
+        f"alter schema public owner to pg_database_owner; {DATABASE_OF.format('session_user')}".encode()
+    )
     owner.execute(
         f"drop schema if exists shop cascade; drop role if exists {MADE}; create schema shop".encode()
     )
@@ -108,6 +116,7 @@ DECIDING = [
     (f"grant {OWNER} to {VIEWER}", True),
     (f"grant {GROUP} to {VIEWER}; grant {OWNER} to {GROUP}", True),
     (f"grant {OWNER} to {GROUP}", False),
+    (f"{MEMBER_OF_A_MEMBER}; {TABLE_OF} {MADE}", True),
     (f"{TABLE_OF} pg_monitor; grant pg_monitor to {VIEWER}", False),
     (
         (

@@ -1,8 +1,8 @@
 -- Say whose the tables named are, and whose what they run, their partitions, children and types of columns included. Trusted
--- are superusers, the role itself, owners of the database, of schema public and of the queue `beside` and its schema, roles
--- that a superuser or the database's owner made it a member of (not PostgreSQL's own, nor the log's, open to strangers), and
--- those in rowbus.trusted_owners. Locks nothing. Returns schema, name, kind (null: no such table), what it is, untrusted owners
--- of it and its schema, whether policies apply, whether only trusted roles can change it, what untrusted it runs, and whose.
+-- are superusers, the role itself, who has the rights of the database's owner, owners of schema public and of the queue
+-- `beside` and its schema, roles that such a one made it a member of (not PostgreSQL's own, nor the log's), and those in
+-- rowbus.trusted_owners. Locks nothing. Returns schema, name, kind (null: no such table), what it is, untrusted owners of it
+-- and its schema, whether policies apply, whether only trusted roles can change it, what untrusted it runs, and whose.
 with recursive roles as materialized (
     select
         role.oid,
@@ -15,7 +15,7 @@ grantors as (
     select role.oid
     from roles as role
     inner join pg_catalog.pg_database as here on here.datname = current_database()
-    where role.rolsuper or role.oid = here.datdba
+    where pg_catalog.pg_has_role(role.oid, here.datdba, 'usage') -- a superuser has
 ),
 
 memberships as (

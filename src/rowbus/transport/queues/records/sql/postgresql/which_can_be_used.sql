@@ -1,7 +1,7 @@
 -- Say which of some tables (no views) are there, this role has the privileges on that it needs, and belong to somebody who
--- may decide: a superuser, this role, the owner of the database or of the schema, a role that a superuser or the database's
--- owner has made this one a member of, itself or by others (as in `owners.sql`), or one named in rowbus.trusted_owners.
--- Roles are looked up by functions where one may: each pg_roles joined takes longer to plan than all the rest to run.
+-- may decide: a superuser, this role, who has the rights of the database's owner or the schema's, a role that a superuser or
+-- the database's owner has made this one a member of, itself or by others (as in `owners.sql`), or one in
+-- rowbus.trusted_owners. Roles are looked up by functions: each pg_roles joined takes longer to plan than the rest to run.
 -- A table's privileges are one text, with commas. Locks nothing; returns the numbers of those tables, counted from 1.
 with recursive memberships as (
     select quote_ident(current_user)::regrole::oid as oid
@@ -43,8 +43,8 @@ where
         where not has_table_privilege(relation.oid, needed.privilege)
     )
     and (
-        relation.relowner in (here.datdba, namespace.nspowner)
-        or (select owner.rolsuper from pg_roles as owner where owner.oid = relation.relowner)
+        pg_has_role(relation.relowner, here.datdba, 'usage')
+        or pg_has_role(relation.relowner, namespace.nspowner, 'usage')
         or relation.relowner in (select memberships.oid from memberships)
         or pg_get_userbyid(relation.relowner)::text in (
             select btrim(named.name)
