@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from psycopg.adapt import Transformer
 from psycopg.pq import ExecStatus, Format
 
-from rowbus.database.postgresql.parameters import encode
+from rowbus.database.postgresql.roundtrip import encode
 from rowbus.database.statements import Query, Statement, no_rows
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from rowbus.database.postgresql.connection import AsyncSession
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConnectionLostError
 from rowbus.log.schema.installer import install_now
-from rowbus.log.ticker.sessions import open_session
 from rowbus.log.ticker.ticker import TickerService, Ticking, configuration
+from rowbus.log.ticker.ticks import open_session
 from rowbus.running import backoff
 from rowbus.running.critical import Alarm
 from rowbus.testing import FakeClock

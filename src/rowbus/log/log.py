@@ -10,6 +10,7 @@ import asyncio
 import logging
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowbus.database.location import resolve_dsn
@@ -66,16 +67,28 @@ async def _without_async_connection() -> AsyncSession:
 class Consuming(Serving):
     """The consumers of a log, and the process that runs them; common to `Log` and `AsyncLog`."""
 
-    name: str
-    database: str | None  # a connection string; None is ROWBUS_DATABASE, else the embedded server
-    _on_database: bool
-
-    def __init__(self, on_critical_error: OnCriticalError | None) -> None:
-        """Begin with none."""
+    def __init__(
+        self, connection_or_database: object, name: str, on_critical_error: OnCriticalError | None
+    ) -> None:
+        """Begin with none; ConfigurationError if the name holds NUL."""
+        refuse_nul("log", name)
+        self.name = name
+        self.database = connection_or_database if isinstance(connection_or_database, str) else None
+        """A connection string; None is ROWBUS_DATABASE, else the embedded server."""
+        self._on_database = connection_or_database is None or self.database is not None
         self._alarm = Alarm(callback_of(on_critical_error, logger))
         self._consumers: list[Consumer] = []
         self._running: list[tuple[LogConsumer, Caller]] = []
-        self._watch = LoopWatch(["/rowbus/log/consumers/handlers.py"], logger)
+
+    @cached_property
+    def _watch(self) -> LoopWatch:
+        """What names the handlers that block the event loop; who appends only needs none."""
+        return LoopWatch(["/rowbus/log/consumers/handlers.py"], logger)
+
+    @cached_property
+    def _range(self) -> LogRange:
+        """The ticks and events that are retained; who appends only asks for none."""
+        return LogRange(self.name)
 
     def consumer(
         self,
@@ -202,12 +215,8 @@ class Log(Consuming, AppendingLog):
         ConfigurationError for connections of other libraries. No I/O. `on_critical_error(text, error)` is called, once
         for each outage, when a consumer has failed for 30 s.
         """
-        super().__init__(on_critical_error)
-        self.name = name
-        self.database = connection_or_database if isinstance(connection_or_database, str) else None
-        self._on_database = connection_or_database is None or self.database is not None
+        super().__init__(connection_or_database, name, on_critical_error)
         self._borrowed = _without_connection if self._on_database else borrow(connection_or_database)
-        self._range = LogRange(name)
 
     @contextmanager
     def _session(self) -> Generator[Session]:
@@ -299,14 +308,10 @@ class AsyncLog(Consuming, AsyncAppendingLog):
         on_critical_error: OnCriticalError | None = None,
     ) -> None:
         """Use a connection, which stays yours, or a database; see `Log`."""
-        super().__init__(on_critical_error)
-        self.name = name
-        self.database = connection_or_database if isinstance(connection_or_database, str) else None
-        self._on_database = connection_or_database is None or self.database is not None
+        super().__init__(connection_or_database, name, on_critical_error)
         self._borrowed = (
             _without_async_connection if self._on_database else borrow_async(connection_or_database)
         )
-        self._range = LogRange(name)
 
     @asynccontextmanager
     async def _session(self) -> AsyncGenerator[AsyncSession]:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from rowbus.errors import ConnectionLostError, PermissionDeniedError, StorageError
 from rowbus.log.ticker import ticks
 from rowbus.log.ticker.decisions import Recurring, Troubles
-from rowbus.log.ticker.sessions import open_session
 from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import Service
 
@@ -200,7 +199,7 @@ class Maintenance(Service):
 
 async def open_maintenance(database: Database) -> AsyncSession:
     """Open a session for maintenance. Raises as `open_session`."""
-    return await open_session(
+    return await ticks.open_session(
         database, ticks.configure(tick_period=None, lock_timeout=LOCK_TIMEOUT, idle_timeout=0)
     )
 

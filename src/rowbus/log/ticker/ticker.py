@@ -24,7 +24,6 @@ from rowbus.errors import ConfigurationError, ConnectionLostError, StorageError
 from rowbus.log.ticker import maintenance, ticks
 from rowbus.log.ticker.decisions import TickSchedule
 from rowbus.log.ticker.maintenance import Maintenance
-from rowbus.log.ticker.sessions import check_rights, open_session
 from rowbus.running.critical import Alarm, ReportedBreaker, callback_of
 from rowbus.running.service import ElectedService, Election
 from rowbus.running.signals import Serving
@@ -45,6 +44,7 @@ logger = logging.getLogger("rowbus.ticker")
 APPLICATION_NAME = "rowbus ticker"
 LOCK_TIMEOUT = 0.1  # seconds that a locked log may hold up the others, now and then
 NEVER = timedelta(0)
+USUAL = TickerSettings()
 
 
 class NewTick(NamedTuple):
@@ -149,12 +149,12 @@ class TickerService(ElectedService["AsyncSession"]):
 
     async def prepare(self) -> None:
         """Warn of a role that may do more than it needs. Raises ConnectionLostError."""
-        session = await open_session(self._database, configuration(self._settings), warns=True)
+        session = await ticks.open_session(self._database, configuration(self._settings), warns=True)
         await session.close()
 
     async def open(self) -> AsyncSession:
         """Open the session that ticks."""
-        return await open_session(self._database, configuration(self._settings))
+        return await ticks.open_session(self._database, configuration(self._settings))
 
     def election(self, session: AsyncSession) -> Election:
         """Return the election of the one ticker of the database."""
@@ -168,7 +168,7 @@ class TickerService(ElectedService["AsyncSession"]):
     async def lead(self, session: AsyncSession) -> None:
         """Tick, and have maintenance run beside."""
         await session.run(configuration(self._settings, self._settings.silence_timeout))
-        await check_rights(session)  # the schema may be another by now
+        await ticks.check_rights(session)  # the schema may be another by now
         ticking = Ticking(session, self._settings)
         await ticking.look()
         await self._maintenance.start()
@@ -239,7 +239,7 @@ class Ticker(Serving):
         failed for long.
         """
         self.database = database
-        self.settings = settings or TickerSettings()
+        self.settings = settings or USUAL
         self._on_critical_error = callback_of(on_critical_error, logger)
         self._service: TickerService | None = None
 
@@ -274,15 +274,15 @@ class Ticker(Serving):
 
     async def _pass(self) -> Pass:
         database = await self._locate()
-        session = await open_session(database, configuration(self.settings), warns=True)
+        session = await ticks.open_session(database, configuration(self.settings), warns=True)
         try:
             ticking = Ticking(session, self.settings)
-            ticks = await ticking.look()
+            made = await ticking.look()
         finally:
             await session.close()
         session = await maintenance.open_maintenance(database)
         try:
-            return Pass(ticks, ticking.failures, await maintenance.Upkeep(session).everything())
+            return Pass(made, ticking.failures, await maintenance.Upkeep(session).everything())
         finally:
             await session.close()
 

@@ -1,17 +1,20 @@
-"""Statements of the ticker: find the logs that want a tick, tick them, list and carry out PgQ's maintenance.
+"""Sessions and statements of the ticker: find the logs that want a tick, tick them, list and carry out maintenance.
 
-Invariants: every statement is a transaction of its own when run on a session in autocommit mode, and none waits for a
-lock longer than `configure` allows; the database decides whether a tick or a rotation is due; a superuser runs nothing
-of a schema whose owner could gain its rights.
+Invariants: nothing of schema pgq is called on a session before `check_rights` has checked its owner, so that no
+superuser runs what an owner could gain its rights by; every statement is a transaction of its own when run on a session
+in autocommit mode, and none waits for a lock longer than `configure` allows; the database decides whether a tick or a
+rotation is due.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.locks import TICKER
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Statement, load, no_rows, scalar
+from rowbus.errors import ConfigurationError
 from rowbus.log.queries import FOLDER, log_query
 from rowbus.log.ticker.decisions import Wish
 
@@ -20,7 +23,11 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from rowbus.database.locks import LockHolder
+    from rowbus.database.postgresql.connection import AsyncSession
+    from rowbus.database.postgresql.database import Database
     from rowbus.database.statements import Rows
+
+logger = logging.getLogger("rowbus.ticker")
 
 
 class TickerRights(NamedTuple):
@@ -138,6 +145,33 @@ def leaders() -> Statement[list[LockHolder]]:
 def rights() -> Statement[TickerRights]:
     """Say what this role would lend to the functions of schema pgq. Reads nothing of that schema."""
     return Statement(log_query("ticker/rights", "Failed to look for this role's rights"), {}, _rights)
+
+
+async def open_session(
+    database: Database, configuration: Statement[None], *, warns: bool = False
+) -> AsyncSession:
+    """Open and configure a session; with `warns`, log a warning if the role may do more than a ticker needs.
+
+    Raises ConnectionLostError, and ConfigurationError for a role that must not call functions of schema pgq.
+    """
+    session = await database.connect()
+    try:
+        await session.run(configuration)
+        lent = await check_rights(session)
+    except BaseException:
+        await session.close()
+        raise
+    if warns and lent.warning is not None:
+        logger.warning("%s", lent.warning)
+    return session
+
+
+async def check_rights(session: AsyncSession) -> TickerRights:
+    """Return what the role lends; raise ConfigurationError if the schema's owner would gain a superuser's rights."""
+    lent = await session.run(rights())
+    if lent.obstacle is not None:
+        raise ConfigurationError(lent.obstacle)
+    return lent
 
 
 def look(aside: Sequence[int] = (), *, only: int | None = None) -> Statement[list[Wish]]:
