@@ -13,7 +13,7 @@ import pytest
 
 import rowbus
 from rowbus.errors import ConfigurationError
-from rowbus.log.consumers.keys import Keys
+from rowbus.log.consumers.event_attempts import Keys
 from rowbus.log.event import Event
 from rowbus.messages.conventions import conventions
 from rowbus.platform.checks import made_check

@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 
 import rowbus
-from rowbus.log.consumers.keys import Keys
+from rowbus.log.consumers.event_attempts import Keys
 from tests.log.orders import PATIENCE, QUICK, Given, Orders, note, several, texts, until
 
 NOTHING = rowbus.Event(0, datetime(2026, 1, 1, tzinfo=UTC), 0, None, None, None)

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowbus.errors import ConfigurationError
-from rowbus.log.consumers.keys import Keys, Mark, resume_after
+from rowbus.log.consumers.event_attempts import Keys, resume_after
+from rowbus.log.consumers.table import Mark
 from rowbus.log.event import Event
 from tests.fixtures.strangers import Panic
 

@@ -23,8 +23,7 @@ from rowbus.endpoint.long_work import LongWork
 from rowbus.endpoint.publication import ContractPublisher
 from rowbus.errors import ConnectionLostError
 from rowbus.log.consumers.consumer import LogConsumer
-from rowbus.log.consumers.event_attempts import Handling
-from rowbus.log.consumers.keys import Keys
+from rowbus.log.consumers.event_attempts import Handling, Keys
 from rowbus.log.consumers.life import Heartbeat
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.ticker.maintenance import Maintenance

@@ -19,8 +19,8 @@ from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import run_steps, run_steps_now
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError
 from rowbus.log.append import AppendingLog, AsyncAppendingLog
+from rowbus.log.consumers.event_attempts import Keys
 from rowbus.log.consumers.handlers import Caller, Consumer, takes_context
-from rowbus.log.consumers.keys import Keys
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.range import LogRange
 from rowbus.messages.address import refuse_nul
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import AsyncSession, Session
     from rowbus.database.statements import Steps
     from rowbus.log.consumers.consumer import LogConsumer
-    from rowbus.log.consumers.keys import KeyFunction
+    from rowbus.log.consumers.event_attempts import KeyFunction
     from rowbus.log.event import DeadEvent, Event, Tick
     from rowbus.log.range import Bounds
     from rowbus.running.critical import OnCriticalError

@@ -19,8 +19,8 @@ from rowbus.errors import ConnectionLostError, StorageError
 from rowbus.errors.strangers import cause_of, is_a, text_of
 from rowbus.log.consumers import policy
 from rowbus.log.consumers.event_attempts import EventAttempts
-from rowbus.log.consumers.keys import Mark
 from rowbus.log.consumers.policy import ANY_EVENT, NO_EVENT, DeadLetter, Defer, Doubt, Note, RetryAfter
+from rowbus.log.consumers.table import Mark
 from rowbus.work.book import Book
 from rowbus.work.fate import DONE, Fate, Kind, is_outage_in_handler
 

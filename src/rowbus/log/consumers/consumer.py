@@ -22,8 +22,7 @@ from rowbus.errors import BatchError, StorageError, TransactionConflictError
 from rowbus.errors.strangers import text_of
 from rowbus.log.causes import NO_CAUSE, read_cause
 from rowbus.log.consumers.chunk_worker import BatchWork, ChunkWorker, read_batch
-from rowbus.log.consumers.event_attempts import Waiting
-from rowbus.log.consumers.keys import resume_after
+from rowbus.log.consumers.event_attempts import Waiting, resume_after
 from rowbus.log.consumers.life import Heartbeat, Life, TickerWatch
 from rowbus.log.consumers.policy import Retries, RetryAfter
 from rowbus.log.range import LogRange
@@ -44,9 +43,8 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database
     from rowbus.log.consumers.chunk_worker import Chunk
     from rowbus.log.consumers.event_attempts import EventAttempt, Handling
-    from rowbus.log.consumers.keys import Mark
     from rowbus.log.consumers.policy import Verdict
-    from rowbus.log.consumers.table import ConsumerTable, TakenBatch
+    from rowbus.log.consumers.table import ConsumerTable, Mark, TakenBatch
     from rowbus.log.event import Batch, Event
     from rowbus.running.critical import Alarm
     from rowbus.settings import ConsumerSettings

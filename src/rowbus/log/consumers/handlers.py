@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
     from rowbus.database.sessions import SessionPool
     from rowbus.database.statements import Statement, UserSession
-    from rowbus.log.consumers.event_attempts import EventAttempt
-    from rowbus.log.consumers.keys import Keys
+    from rowbus.log.consumers.event_attempts import EventAttempt, Keys
     from rowbus.log.event import Batch, Event
     from rowbus.messages.dispatch import AnySend, Multicast
     from rowbus.messages.outgoing import UniqueMessageId

@@ -14,7 +14,6 @@ from rowbus.database.locks import consumer_lock, members_lock, workers_lock
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.errors import BatchError, LogNotFoundError
-from rowbus.log.consumers.keys import Mark
 from rowbus.log.consumers.policy import Note
 from rowbus.log.event import Batch, DeadEvent, Event
 from rowbus.log.queries import FOLDER, log_query
@@ -28,6 +27,14 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Decode, Rows, Steps, T
     from rowbus.log.consumers.policy import DeadLetter, Defer, RetryAfter
     from rowbus.settings import ConsumerSettings
+
+
+class Mark(NamedTuple):
+    """The progress of one part of `parts` in a batch: its events up to `event` are done."""
+
+    parts: int
+    part: int
+    event: int
 
 
 class TakenBatch(NamedTuple):
