@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 import rowbus
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import StorageError
-from rowbus.log.ticker.maintenance import Upkeep, open_maintenance
+from rowbus.log.ticker.ticks import Upkeep, open_maintenance
 from tests.fixtures import forked
 from tests.log.orders import QUICK, Given, Orders, note, several, texts, until
 

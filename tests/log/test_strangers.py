@@ -15,9 +15,8 @@ import rowbus
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
 from rowbus.log.schema.installer import install_now
-from rowbus.log.ticker.maintenance import Report, Upkeep, open_maintenance
 from rowbus.log.ticker.ticker import configuration
-from rowbus.log.ticker.ticks import TickerRights, open_session
+from rowbus.log.ticker.ticks import Report, TickerRights, Upkeep, open_maintenance, open_session
 from rowbus.settings import TickerSettings
 from rowbus.spark import schema as spark_installer
 

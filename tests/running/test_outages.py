@@ -26,8 +26,7 @@ from rowbus.log.consumers.consumer import LogConsumer
 from rowbus.log.consumers.event_attempts import Handling, Keys
 from rowbus.log.consumers.life import Heartbeat
 from rowbus.log.consumers.table import ConsumerTable
-from rowbus.log.ticker.maintenance import Maintenance
-from rowbus.log.ticker.ticker import TickerService
+from rowbus.log.ticker.ticker import Maintenance, TickerService
 from rowbus.messages.address import PostgresAddresses, QueueAddress
 from rowbus.messages.headers import Identity
 from rowbus.messages.message import MessageRow

@@ -82,12 +82,12 @@ class Consuming(Serving):
 
     @cached_property
     def _watch(self) -> LoopWatch:
-        """What names the handlers that block the event loop; who appends only needs none."""
+        """The watch that names handlers which block the event loop; who only appends needs none."""
         return LoopWatch(["/rowbus/log/consumers/handlers.py"], logger)
 
     @cached_property
     def _range(self) -> LogRange:
-        """The ticks and events that are retained; who appends only asks for none."""
+        """The ticks and events that are retained; who only appends asks for none."""
         return LogRange(self.name)
 
     def consumer(

@@ -6,7 +6,8 @@ lost its connection cannot tick. The lock of a ticker that died is free at once;
 own.
 
 Invariants: nothing touches the database before `start`, and after `stop` nothing is left running; every tick is a
-transaction of its own, and no log holds up the others for longer than `LOCK_TIMEOUT`.
+transaction of its own, and no log holds up the others for longer than `LOCK_TIMEOUT`; maintenance that fails is logged
+when it begins to fail, not each time.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from rowbus.database.location import resolve_dsn
 from rowbus.database.locks import name_holders
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, ConnectionLostError, StorageError
-from rowbus.log.ticker import maintenance, ticks
-from rowbus.log.ticker.decisions import TickSchedule
-from rowbus.log.ticker.maintenance import Maintenance
+from rowbus.log.ticker import ticks
+from rowbus.log.ticker.decisions import Recurring, TickSchedule, Troubles
+from rowbus.log.ticker.ticks import Upkeep, open_maintenance
 from rowbus.running.critical import Alarm, ReportedBreaker, callback_of
-from rowbus.running.service import ElectedService, Election
+from rowbus.running.service import ElectedService, Election, Service
 from rowbus.running.signals import Serving
 from rowbus.running.telemetry.instruments import instruments, tracing
 from rowbus.settings import TickerSettings
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.statements import Statement
     from rowbus.log.ticker.decisions import Wish
-    from rowbus.log.ticker.maintenance import Report
+    from rowbus.log.ticker.ticks import Report
     from rowbus.running.critical import OnCriticalError
 
 logger = logging.getLogger("rowbus.ticker")
+upkeep_logger = logging.getLogger("rowbus.maintenance")
 
 APPLICATION_NAME = "rowbus ticker"
 LOCK_TIMEOUT = 0.1  # seconds that a locked log may hold up the others, now and then
@@ -131,6 +133,60 @@ class Ticking:
             measured.tick_failures.add((log,))
         if self.schedule.failed(queue, locked=error.sqlstate == ticks.LOCK_TIMED_OUT):
             logger.warning("The log %s is left alone for a while: %s", log, error)
+
+
+class Maintenance(Service):
+    """Keeps a database's logs in order as long as its ticker leads. For one event loop."""
+
+    def __init__(self, database: Database, settings: TickerSettings, alarm: Alarm) -> None:
+        """Take the database whose logs to maintain. No I/O."""
+        failure = "Maintenance of the logs failed"
+        outages = ReportedBreaker("Maintenance of the logs", failure, upkeep_logger, alarm)
+        super().__init__("rowbus maintenance", outages)
+        self._database = database
+        self._retries = Recurring(settings.retry_delay.total_seconds(), alarm.clock)
+        self._passes = Recurring(settings.maintenance_period.total_seconds(), alarm.clock)
+        self._session: AsyncSession | None = None
+        self._failures = Troubles()
+        self._blocks = Troubles()
+
+    async def work(self) -> None:
+        """Do what is due, and wait for what is due next."""
+        self._session = self._session or await open_maintenance(self._database)
+        await self._turn(Upkeep(self._session, self._stopping.is_set))
+        self._outages.succeeded()
+        await self.pause(min(self._retries.wait(), self._passes.wait()))
+
+    async def release(self) -> None:
+        """Close the session; the next one begins with a pass."""
+        session, self._session = self._session, None
+        self._passes.hasten()
+        if session is not None:
+            await session.close()
+
+    async def _turn(self, upkeep: Upkeep) -> None:
+        if self._passes.take():
+            self._retries.take()
+            self._tell(await upkeep.everything())
+        elif self._retries.take():
+            await upkeep.move_retries()
+
+    def _tell(self, report: Report) -> None:
+        """Log the news: operations that began to fail or work again, and logs whose rotation is blocked."""
+        failures = self._failures.update(report.failed)
+        for operation, error in failures.arisen:
+            upkeep_logger.warning(
+                "Maintenance failed (%s), and is tried again each time: %s", operation, error
+            )
+        for operation in failures.over:
+            upkeep_logger.info("Maintenance works again (%s).", operation)
+        blocks = self._blocks.update(report.blocked)
+        for log, reason in blocks.arisen:
+            upkeep_logger.warning(
+                "The tables of log %s cannot be rotated, so its events are kept: %s", log, reason
+            )
+        for log in blocks.over:
+            upkeep_logger.info("Nothing blocks the rotation of log %s any more.", log)
 
 
 class TickerService(ElectedService["AsyncSession"]):
@@ -280,9 +336,9 @@ class Ticker(Serving):
             made = await ticking.look()
         finally:
             await session.close()
-        session = await maintenance.open_maintenance(database)
+        session = await open_maintenance(database)
         try:
-            return Pass(made, ticking.failures, await maintenance.Upkeep(session).everything())
+            return Pass(made, ticking.failures, await Upkeep(session).everything())
         finally:
             await session.close()
 

@@ -1,25 +1,30 @@
-"""Sessions and statements of the ticker: find the logs that want a tick, tick them, list and carry out maintenance.
+"""Work of the ticker: its sessions, the statements that find and tick logs, and the passes that maintain them.
+
+The database lists what is to be maintained (`pgq.maint_operations`), as for the stock pgqd. Each operation is called
+again as long as it returns a number other than 0.
 
 Invariants: nothing of schema pgq is called on a session before `check_rights` has checked its owner, so that no
 superuser runs what an owner could gain its rights by; every statement is a transaction of its own when run on a session
 in autocommit mode, and none waits for a lock longer than `configure` allows; the database decides whether a tick or a
-rotation is due.
+rotation is due; an operation of maintenance that fails does not hold up the others.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.locks import TICKER
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Statement, load, no_rows, scalar
-from rowbus.errors import ConfigurationError
+from rowbus.errors import ConfigurationError, ConnectionLostError, PermissionDeniedError, StorageError
 from rowbus.log.queries import FOLDER, log_query
 from rowbus.log.ticker.decisions import Wish
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Generator, Sequence
     from datetime import datetime, timedelta
 
     from rowbus.database.locks import LockHolder
@@ -319,3 +324,151 @@ def _names(rows: Rows, _count: int) -> list[str]:
 
 def _blocks(rows: Rows, _count: int) -> list[RotationBlock]:
     return [RotationBlock._make(row) for row in rows]
+
+
+# ------------------------------------------------------------------------------------------------------ maintenance
+
+MAINTENANCE_LOCK_TIMEOUT: Final = 5.0  # seconds
+MOVED_AT_ONCE: Final = 1000  # events moved from the retry queue in one transaction
+CALLS_AT_ONCE: Final = 1000  # calls of one operation before the others have their turn
+
+
+@dataclass(slots=True)
+class Report:
+    """The result of one pass. `failed` maps operations, `blocked` logs that could not be rotated, to the reason."""
+
+    retried: int = 0
+    operations: list[str] = field(default_factory=list[str])
+    analyzed: list[str] = field(default_factory=list[str])
+    regenerated: int = 0
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    blocked: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class Upkeep:
+    """Maintains logs on a session that `open_maintenance` has configured."""
+
+    def __init__(self, session: AsyncSession, is_stopping: Callable[[], bool] = lambda: False) -> None:
+        """Use the session, which must be in autocommit mode. No I/O."""
+        self._session = session
+        self._is_stopping = is_stopping
+
+    async def everything(self) -> Report:
+        """Make one pass: retries, operations, capture functions, statistics. Raises ConnectionLostError."""
+        report = Report()
+        with _noting(report, "moving retries"):
+            report.retried = await self.move_retries()
+        await self._operate(report)
+        with _noting(report, "regenerating capture functions"):
+            report.regenerated = await self._session.run(regenerate_capture())
+        await self._analyze(report)
+        with _noting(report, "asking what blocks rotation"):
+            report.blocked = {block.log: block.text for block in await self._session.run(rotation_blocks())}
+        return report
+
+    async def move_retries(self) -> int:
+        """Move all retries that are due into their logs; return how many."""
+        moved = 0
+        while not self._is_stopping() and await self._session.run(retries_due()):
+            count = await self._session.run(move_retries(MOVED_AT_ONCE))
+            if not count:  # another process moves them
+                break
+            moved += count
+        return moved
+
+    async def _operate(self, report: Report) -> None:
+        """Carry out the operations that PgQ asks for, in its order."""
+        listed: list[Operation] = []
+        with _noting(report, "listing what is to be maintained"):
+            listed = await self._session.run(operations())
+        with _noting(report, "looking for what maintenance leaves out"):
+            for name, owners in await self._left_out():
+                report.failed[name] = str(_untrusted(name, owners))
+        for operation in listed:
+            if self._is_stopping():
+                return
+            with _noting(report, str(operation)):
+                await self._carry_out(operation)
+                report.operations.append(str(operation))
+
+    async def _left_out(self) -> list[tuple[str, str]]:
+        """List the functions that the schema leaves out, with their owners; an older schema leaves out none."""
+        try:
+            return await self._session.run(left_out())
+        except StorageError as error:
+            if error.sqlstate in NOT_INSTALLED:
+                return []
+            raise
+
+    async def _carry_out(self, operation: Operation) -> None:
+        if operation.function in {"vacuum", "vacuum analyze"}:
+            await self._vacuum(operation)
+            return
+        function = await self._session.run(find_function(operation.function))
+        if function is None:
+            raise StorageError(
+                f"There is no function {operation.function}, which maintenance is to call; name it with its schema.",
+                sqlstate=None,
+                transient=False,
+            )
+        if function.untrusted is not None:
+            raise _untrusted(operation.function, function.untrusted)
+        for _call in range(CALLS_AT_ONCE):
+            answer = await self._session.run(maintain(function.name, operation.argument))
+            if self._is_stopping() or not _asks_for_more(answer):
+                return
+
+    async def _vacuum(self, operation: Operation) -> None:
+        table = await self._session.run(find_table(operation.argument or ""))
+        if table is None:
+            return
+        if table.foreign_owner is not None:  # the server would only warn
+            raise PermissionDeniedError(
+                f"Only its owner, {table.foreign_owner}, may vacuum {table.name}: let the ticker's role be a member "
+                f"of it, or grant it MAINTAIN (PostgreSQL 17).",
+                sqlstate="42501",
+                transient=False,
+            )
+        await self._session.run(vacuum(table.name, analyze=operation.function == "vacuum analyze"))
+
+    async def _analyze(self, report: Report) -> None:
+        logs: list[str] = []
+        with _noting(report, "looking for tables to analyse"):
+            logs = await self._session.run(logs_to_analyze())
+        for log in logs:
+            if self._is_stopping():
+                return
+            with _noting(report, f"analyse {log}"):
+                report.analyzed.append(await self._session.run(analyze(log)))
+
+
+async def open_maintenance(database: Database) -> AsyncSession:
+    """Open a session for maintenance. Raises as `open_session`."""
+    return await open_session(
+        database, configure(tick_period=None, lock_timeout=MAINTENANCE_LOCK_TIMEOUT, idle_timeout=0)
+    )
+
+
+@contextmanager
+def _noting(report: Report, what: str) -> Generator[None]:
+    """Note an error in the report and go on; a lost connection is raised."""
+    try:
+        yield
+    except ConnectionLostError:
+        raise
+    except StorageError as error:
+        report.failed[what] = str(error)
+
+
+def _untrusted(function: str, owners: str) -> PermissionDeniedError:
+    return PermissionDeniedError(
+        f"Maintenance leaves out {function}, for {owners} could change what it does, with this role's rights: let a "
+        f"superuser, the owner of schema pgq or this role own it.",
+        sqlstate="42501",
+        transient=False,
+    )
+
+
+def _asks_for_more(answer: str | None) -> bool:
+    """Read an operation's answer as pgqd does: a number other than 0 asks for another call."""
+    return answer is not None and answer.strip("-0") != "" and answer.lstrip("-").isdigit()
