@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Final
 from rowbus.errors import ConfigurationError
 from rowbus.running.backoff import doubling
 from rowbus.running.setting_types import time_span
-from rowbus.spark.lake.tables.completeness import Completeness, is_shown
-from rowbus.spark.lake.tables.folder import LakeFolder
+from rowbus.spark.lake.tables.folder import Completeness, LakeFolder, is_shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

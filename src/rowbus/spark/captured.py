@@ -1,4 +1,4 @@
-"""A captured table, as the catalogue describes it now: its columns with their types, its key, and how it is captured.
+"""A captured table, as the catalogue describes it now: its columns, its key, its capture; and what its events change.
 
 The types of a lake's columns follow those of the database, and so do the values that triggers wrote as text. A type
 that Delta has keeps its meaning: whole numbers, floats (NaN and the infinities among them), booleans, decimals up to 38
@@ -22,11 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowbus.database.statements import Query, Statement, load
+from rowbus.log.event import ALTER, TRUNCATE, UPDATE, changes_in, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from rowbus.database.statements import Rows
+    from rowbus.log.event import EventKind
 
 
 _compute: Any = pc  # its stubs lack many functions
@@ -283,3 +285,65 @@ def _tables(rows: Rows, _count: int) -> list[SourceTable]:
 
 def _whereabouts(rows: Rows, _count: int) -> Whereabouts:
     return Whereabouts._make(rows[0])
+
+
+# --------------------------------------------------------------------------------------- the changes of captured rows
+
+COLUMNS: Final = ("ev_id", "ev_txid", "ev_type", "ev_data", "ev_extra1", "ev_extra2")
+"""The columns of the log source that it reads."""
+
+_TYPES: Final = (pa.string(), pa.int64(), pa.int32(), pa.int64(), pa.string(), pa.string())
+STAGED: Final = pa.schema([pa.field(f"c{number}", type_) for number, type_ in enumerate(_TYPES, 1)])
+
+
+def changes_of(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the row changes of events, in order; by column unless an event has to be decoded by itself."""
+    types: Any = batch.column("ev_type").dictionary_encode()
+    kinds = [kind_of(type_) for type_ in types.dictionary.to_pylist()]
+    if any(kind is not None and _needs_decoding(kind, batch) for kind in kinds):
+        return _one_by_one(batch)
+    operations = _compute.take(
+        pa.array([kind and kind.operation for kind in kinds], pa.string()), types.indices
+    )
+    has_table = _compute.not_equal(
+        batch.column("ev_extra1"), ""
+    )  # null for null, as where it is NULL there is none
+    told = _compute.and_(_compute.is_valid(operations), has_table)
+    batch, operations = batch.filter(told), operations.filter(told)
+    rows = _compute.if_else(_compute.equal(operations, TRUNCATE), "{}", batch.column("ev_data"))
+    parts = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
+    columns = [
+        batch.column("ev_extra1"),
+        batch.column("ev_id"),
+        parts,
+        batch.column("ev_txid"),
+        operations,
+        rows,
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=STAGED)
+
+
+def _needs_decoding(kind: EventKind, batch: pa.RecordBatch) -> bool:
+    """Return whether rows must be rewritten, or an update may have changed the key, or a table its name."""
+    if kind.operation == TRUNCATE:
+        return False
+    return (
+        kind.operation == ALTER
+        or not kind.is_json
+        or (kind.operation == UPDATE and batch.column("ev_extra2").null_count < batch.num_rows)
+    )
+
+
+def _one_by_one(batch: pa.RecordBatch) -> pa.RecordBatch:
+    names = ("ev_type", "ev_data", "ev_extra1", "ev_extra2")
+    told = zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+    ids = zip(batch.column("ev_id").to_pylist(), batch.column("ev_txid").to_pylist(), strict=True)
+    rows = [
+        (change.table, event, part, txid, change.operation, change.row)
+        for (event, txid), facts in zip(ids, told, strict=True)
+        for part, change in enumerate(changes_in(*facts))
+    ]
+    columns = list(zip(*rows, strict=True)) or [()] * len(STAGED)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, STAGED, strict=True)], schema=STAGED
+    )

@@ -18,9 +18,7 @@ import rowbus
 from rowbus.cli import app
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
-from rowbus.spark.lake.tables.completeness import Completeness, completeness, is_shown
-from rowbus.spark.lake.tables.folder import LakeFolder
-from rowbus.spark.lake.tables.table_copy import Copy
+from rowbus.spark.lake.tables.folder import Completeness, Copy, LakeFolder, completeness, is_shown
 from rowbus.spark.log_source.offset import LogOffset, TickPosition, offsets_to_json
 from rowbus.spark.log_source.snapshot_range import find_tick
 from rowbus.spark.pipelines.lake_tables import checkpoint_of

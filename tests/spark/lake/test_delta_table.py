@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.fs import LocalFileSystem
 
-from rowbus.spark.lake.tables.delta_table import PIECE, StoredDelta, data_set, in_pieces
+from rowbus.spark.lake.delta import PIECE, StoredDelta, data_set, in_pieces
 
 BATCHES = 36
 ROWS = 2**19

@@ -15,10 +15,9 @@ import pytest
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LogNotFoundError
 from rowbus.log.consumers.table import ConsumerTable
-from rowbus.spark.lake.tables.folder import stored_table
+from rowbus.spark.lake.tables.folder import Copy, stored_table
 from rowbus.spark.lake.tables.followed_table import FollowedTable
 from rowbus.spark.lake.tables.history.table import VersionedTable
-from rowbus.spark.lake.tables.table_copy import Copy
 from rowbus.spark.lake.tables.upkeep import vacuum_tables
 from rowbus.spark.lake.tables.writer import TablesSettings, followed_tables
 from rowbus.spark.pipelines import lake_tables

@@ -10,9 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from rowbus.spark.lake import iceberg_files, policy
+from rowbus.spark.lake import delta, iceberg_files, policy
 from rowbus.spark.lake.policy import MANY
-from rowbus.spark.lake.tables import delta_table
 from rowbus.spark.lake.tables.comparison import compare_tables
 from rowbus.spark.lake.tables.upkeep import compact_tables, vacuum_tables
 from tests.spark.lake.following import Following
@@ -103,7 +102,7 @@ def test_a_compaction_that_another_commit_overtakes_changes_nothing(
         return policy.to_merge(sizes)
 
     before = written(lake)
-    for module in (delta_table, iceberg_files):
+    for module in (delta, iceberg_files):
         monkeypatch.setattr(module, "to_merge", overtaken)
     assert compact_tables(str(lake.folder.path)) == {ORDERS: 0}
     monkeypatch.undo()

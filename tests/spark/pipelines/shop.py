@@ -14,12 +14,13 @@ from rowbus.database.postgresql.database import Database
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.event import Event
 from rowbus.log.log import Log
+from rowbus.spark.captured import COLUMNS
 from rowbus.spark.pipelines.replica import ReplicaPlan, copy_tables
 from rowbus.spark.schema import ensure
 from rowbus.spark.sink.commit import batch_commit
 from rowbus.spark.sink.commit import task as sink_task
 from rowbus.spark.sink.commit.batch import BatchKey, Part, Task, new_writer
-from rowbus.spark.sink.targets.changes import COLUMNS, ChangesTarget
+from rowbus.spark.sink.targets.changes import ChangesTarget
 
 TABLES = """
 create type mood as enum ('good', 'bad');

@@ -9,8 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowbus.spark.sink.targets import changes as sink_changes
-from rowbus.spark.sink.targets.changes import COLUMNS, changes_of
+from rowbus.spark.captured import COLUMNS, _one_by_one, changes_of
 
 JSON = [
     json.dumps({"op": op, "table": ["a", "b"], "pkey": ["id"]})
@@ -37,7 +36,7 @@ def batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
 @settings(deadline=None)
 @given(st.lists(events))
 def test_by_column_is_as_one_by_one(rows: list[tuple[Any, ...]]) -> None:
-    assert changes_of(batch(rows)).to_pylist() == sink_changes._one_by_one(batch(rows)).to_pylist()
+    assert changes_of(batch(rows)).to_pylist() == _one_by_one(batch(rows)).to_pylist()
 
 
 def test_url_encoded_rows_are_rewritten_and_changed_keys_divided() -> None:

@@ -356,7 +356,7 @@ def test_a_commit_that_fails_for_a_moment_does_not_fail_the_query(
         raise rowbus.StorageError("away", sqlstate="57P01", transient=True)
 
     with monkeypatch.context() as patch:
-        patch.setattr("rowbus.spark.log_source.control.Control.run_last", fail)
+        patch.setattr("rowbus.spark.log_source.hold.Control.run_last", fail)
         query.reader.commit(query.at)
     assert "trying again" in caplog.text
     query.reader.commit(query.at)

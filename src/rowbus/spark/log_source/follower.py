@@ -17,9 +17,8 @@ from rowbus.database.location import resolve_dsn
 from rowbus.errors import StorageError
 from rowbus.log.range import LogRange
 from rowbus.running.critical import Outage
-from rowbus.spark.log_source.control import Control
 from rowbus.spark.log_source.decisions import choose_cut, choose_tick, left_of, split_budget
-from rowbus.spark.log_source.hold import LogKeeper, find_logs, find_offset, newest
+from rowbus.spark.log_source.hold import Control, LogKeeper, find_logs, find_offset, newest
 from rowbus.spark.log_source.offset import Cut, LogOffset, Offsets
 from rowbus.spark.log_source.planner import LogPlanner
 from rowbus.spark.log_source.read import TickSpan

@@ -1,42 +1,54 @@
 """The hold of a stream on a log: a consumer's registration, locked, moved up behind the durable offsets; and positions.
 
+One session beside the driver looks up, decides and holds; it is replaced when it is lost.
+
 The registration only follows the stream and opens no batch, because snapshots name what is read. A position is what
 options name: the tick where a query begins, or a batch ends.
 
-Invariants: `move_up_hold` goes forwards only, and the registration never passes what Spark has made durable; a consumer
-has one live query: its session holds the session-level advisory lock that the consumers of `rowbus.log` take, too
-(`ConsumerTable.try_lead`), and loses it with its process; a position is a retained tick, whose snapshot goes into the
-offset.
+Invariants: on a new session `on_connect` runs first and takes the lock again; `move_up_hold` goes forwards
+only, and the registration never passes what Spark has made durable; a consumer has one live query: its session holds
+the session-level advisory lock that the consumers of `rowbus.log` take, too (`ConsumerTable.try_lead`), and loses it
+with its process; a position is a retained tick, whose snapshot goes into the offset.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from contextlib import ExitStack
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from rowbus.database.locks import describe, hold_lock
-from rowbus.database.statements import Statement, load, no_rows, scalar
+from rowbus.database.postgresql.database import Database
+from rowbus.database.postgresql.faults import retrying
+from rowbus.database.statements import Statement, control, load, no_rows, scalar
 from rowbus.errors import (
     ConfigurationError,
+    ConnectionLostError,
     ConsumerBusyError,
     DataLossError,
     LogNotFoundError,
     LostPositionError,
+    StorageError,
 )
 from rowbus.log.consumers.table import ConsumerTable, log_not_found
 from rowbus.messages.address import refuse_nul
 from rowbus.spark.log_source.offset import LogOffset, offset_from_json
-from rowbus.spark.log_source.snapshot_range import find_tick, find_tick_at, list_logs
+from rowbus.spark.log_source.snapshot_range import (
+    find_tick,
+    find_tick_at,
+    hold_table,
+    list_logs,
+    prepare_control,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from rowbus.database.locks import LockHolder
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Query, Rows
-    from rowbus.spark.log_source.control import Control
     from rowbus.spark.log_source.offset import TickPosition
     from rowbus.spark.log_source.options import Edge, LogSettings
     from rowbus.spark.log_source.snapshot_range import RetainedLog
@@ -50,6 +62,93 @@ _FOLDER = "spark/log_source/sql/postgresql"
 
 PAUSE = 0.05  # seconds between two looks at a lock
 LOOK = 10.0  # seconds between two looks at the registration of an idle stream
+
+BEGIN = control(
+    b"begin transaction isolation level read committed read only", "Could not begin to hold tables"
+)
+
+
+class Control:
+    """One session at a time to one database."""
+
+    def __init__(self, dsn: str, settings: LogSettings, role: str) -> None:
+        """Take the address; `role` is part of the application name. No I/O."""
+        self._database = Database(
+            dsn, application_name=f"rowbus spark {role} {settings.consumer or settings.name}"
+        )
+        self._retries: int = settings.options["fetchOffset.numRetries"]
+        self._wait: float = settings.options["fetchOffset.retryIntervalMs"] / 1000
+        self._timeout: int = settings.options["statementTimeoutMs"]
+        self._open: ExitStack | None = None
+        self._session: Session | None = None
+        self._listening: set[bytes] = set()
+        self.on_connect: Callable[[Session], None] = lambda _session: None
+
+    def run(self, statement: Statement[T]) -> T:
+        """Run a statement by itself; repeats it on a new session if the connection is lost."""
+        return self._retrying(lambda session: session.run(statement))
+
+    def run_last(self, *statements: Statement[T]) -> T:
+        """Run statements in one transaction, and return the last one's answer."""
+
+        def together(session: Session) -> T:
+            with session.transaction():
+                return [session.run(statement) for statement in statements][-1]
+
+        return self._retrying(together)
+
+    def hold_tables(self, names: Sequence[str]) -> None:
+        """Lock tables against TRUNCATE until the session is closed, by a transaction that stays open."""
+
+        def hold(session: Session) -> None:
+            session.run(BEGIN)
+            for name in names:
+                session.run(hold_table(name))
+
+        self._retrying(hold)
+
+    def wait(self, listening: Sequence[Statement[None]], seconds: float) -> None:
+        """Wait for a notification of these LISTEN statements, at most so long; a lost connection waits in full."""
+        until = time.monotonic() + seconds
+        try:
+            session = self._session or self._connect()
+            for statement in listening:
+                if statement.query.text not in self._listening:
+                    session.run(statement)
+                    self._listening.add(statement.query.text)
+            session.notified(seconds)
+        except StorageError:
+            self.close()  # the next call connects again, or raises
+            time.sleep(max(0.0, until - time.monotonic()))
+
+    def close(self) -> None:
+        """Close the session, which ends its locks; does nothing when there is none."""
+        opened, self._open, self._session = self._open, None, None
+        self._listening.clear()
+        if opened is not None:
+            opened.close()
+
+    def _retrying(self, work: Callable[[Session], T]) -> T:
+        def attempt() -> T:
+            try:
+                return work(self._session or self._connect())
+            except ConnectionLostError:
+                self.close()
+                raise
+
+        return retrying(attempt, retries=self._retries, first=self._wait)
+
+    def _connect(self) -> Session:
+        self._open = ExitStack()
+        try:
+            session = self._open.enter_context(self._database.session())
+            session.run(prepare_control(self._timeout))
+            self.on_connect(session)
+        except BaseException:
+            self.close()
+            raise
+        self._session = session
+        return session
 
 
 # Logs, and positions in them.
@@ -86,10 +185,10 @@ def find_offset(control: Control, state: RetainedLog, wanted: Edge, committed: i
     return LogOffset(newest(state) if where == "latest" else oldest(state))
 
 
-def stranger(control: Run, log: str, at: TickPosition, consumer: str) -> DataLossError | None:
+def stranger(run: Run, log: str, at: TickPosition, consumer: str) -> DataLossError | None:
     """Return the error for a tick that is of another history than the log's; None for one of its own."""
-    row = control(find_tick(log, at.tick))
-    found = control(list_logs([log]))
+    row = run(find_tick(log, at.tick))
+    found = run(list_logs([log]))
     if not found or found[0].has_made(at, row):
         return None
     oldest, last = found[0].oldest, found[0].newest

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowbus.spark.filters import Conditions
-    from rowbus.spark.log_source.control import Control
     from rowbus.spark.log_source.decisions import TableRange
+    from rowbus.spark.log_source.hold import Control
     from rowbus.spark.log_source.offset import TickPosition
     from rowbus.spark.log_source.options import LogSettings
     from rowbus.spark.log_source.snapshot_range import RetainedLog

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from rowbus.database.location import resolve_dsn
-from rowbus.spark.log_source.control import Control
 from rowbus.spark.log_source.follower import LogFollower
-from rowbus.spark.log_source.hold import LogHold, find_logs, find_offset
+from rowbus.spark.log_source.hold import Control, LogHold, find_logs, find_offset
 from rowbus.spark.log_source.offset import offsets_from_json, offsets_to_json
 from rowbus.spark.log_source.planner import LogPlanner
 from rowbus.spark.log_source.read import LogPartition, read_partition

@@ -20,9 +20,8 @@ from rowbus.database.postgresql.database import Database
 from rowbus.spark.captured import SourceTable, Unfit, describe_source_tables
 from rowbus.spark.lake.storage import check_storage
 from rowbus.spark.lake.tables.folder import LakeFolder
-from rowbus.spark.lake.tables.followed_table import FollowedTable
+from rowbus.spark.lake.tables.followed_table import FollowedTable, chosen, reading_rows
 from rowbus.spark.lake.tables.history.table import HistoryTable
-from rowbus.spark.lake.tables.source import chosen, reading_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

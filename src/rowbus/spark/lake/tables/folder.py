@@ -3,30 +3,39 @@
 A table's record names its copies by number; the table itself says which of them it holds. So a record is written
 before the copy, and counts once the copy is committed.
 
-Invariant: each change of a table is one commit, and records its batch's number.
+What is known lies in small JSON files beside the tables, in an object store, too. So a lake can be read, compared and
+moved without the database that it follows; nothing in them must change together with it, because each table's own
+commits say what counts.
+
+Invariants: each change of a table is one commit, and records its batch's number; a file is replaced as a whole, so a
+killed process leaves the old one or the new one (an object store does that with any object, on a disk a new file is
+renamed); what is said of a table's completeness never exceeds what it holds: of copies of which only the table knows
+which it holds, the earliest counts; an older note is read with the defaults of what it does not say.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
-from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.lake.storage import address
-from rowbus.spark.lake.tables.completeness import Completeness, completeness
-from rowbus.spark.lake.tables.state import state_files
-from rowbus.spark.lake.tables.table_copy import Copy
+from rowbus.spark.lake.storage import address, file_system, is_remote
+from rowbus.spark.log_source.offset import TxidSnapshot
+from rowbus.spark.options import tables_named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import timedelta
-    from pathlib import Path
+    from collections.abc import Collection, Mapping, Sequence
 
     import pyarrow as pa
+    from pyarrow import fs
 
     from rowbus.spark.lake.table import AppTransaction
     from rowbus.spark.lake.tables.evolution import Reshaping
@@ -43,6 +52,81 @@ COPIES: Final = "copies"
 HISTORY: Final = "history"
 _ODD: Final = re.compile(r"[^\w .,&+@!'()$=-]")
 """Texts that paths may not have, nor the addresses that libraries make of them."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Copy(NamedTuple):
+    """A copy of a table: the snapshot and the shape it was made of, and the columns that are text."""
+
+    snapshot: str
+    shape: str
+    as_text: list[str]
+    moment: int = 0
+    """Microseconds since 1970."""
+
+    form: str = ""
+    """The table's `TableForm` as JSON; empty where it is not sure that the copy shows it."""
+
+    key: Sequence[str] = ()
+    earlier: tuple[dict[str, str | None], dict[str, str | None]] = ({}, {})
+    """An `Evolution`: how rows in the log may look that were written before the table was altered."""
+
+    began: int = 0
+    """Microseconds since 1970, before the snapshot was taken: what was committed by then is in the copy."""
+
+
+class Completeness(NamedTuple):
+    """The completeness of a table."""
+
+    tick: int | None
+    """The log's tick whose events are all in the table; None before the first batch after its copy."""
+
+    time: datetime
+    """All that was committed before it, by the clock of the database, is in the table."""
+
+    snapshot: str
+    """As PostgreSQL writes it: all transactions that it sees are in the table."""
+
+    def shows(self, until: int | datetime) -> bool:
+        """Say whether a transaction has ended and is in the table, or all is that was committed before a time."""
+        if isinstance(until, datetime):
+            return self.time >= until
+        return TxidSnapshot.parse(self.snapshot).sees(until)
+
+    def and_more(self, other: Completeness) -> Completeness:
+        """Return how far a table is that shows what both say; their snapshots are of one server."""
+        newer = max(self, other, key=_age)
+        ticks = [tick for tick in (self.tick, other.tick) if tick is not None]
+        return Completeness(max(ticks, default=None), max(self.time, other.time), newer.snapshot)
+
+
+def completeness(copies: Collection[Copy], end: TickPosition | None) -> Completeness | None:
+    """Return how far a table is that holds one of these copies, and the events before a tick; None without a copy."""
+    if not copies:
+        return None
+    copied = min(map(_copied, copies), key=_age)
+    return copied if end is None else copied.and_more(_ended(end))
+
+
+def is_shown(tables: Mapping[str, Completeness], patterns: Iterable[str], until: int | datetime) -> bool:
+    """Say whether all tables show a transaction, or what was committed before a time; each pattern has to name one."""
+    named = [tables_named(tables, pattern) for pattern in patterns]
+    return all(names and all(tables[name].shows(until) for name in names) for names in named)
+
+
+def _copied(copy: Copy) -> Completeness:
+    return Completeness(None, _EPOCH + timedelta(microseconds=copy.began), copy.snapshot)
+
+
+def _ended(end: TickPosition) -> Completeness:
+    return Completeness(end.tick, datetime.fromisoformat(end.ts), end.snap)
+
+
+def _age(given: Completeness) -> tuple[int, int, int]:
+    """Order the snapshots of one server: a later one sees more, so that fewer of the same are running."""
+    snapshot = TxidSnapshot.parse(given.snapshot)
+    return snapshot.xmax, snapshot.xmin, -len(snapshot.running)
 
 
 class LakeFolder:
@@ -225,9 +309,115 @@ class StoredTable(Protocol):
 def stored_table(path: str, name: str, kind: TableFormat) -> StoredTable:
     """Return a table of a lake: `path` is its folder, within that of the lake. No I/O."""
     if kind == "delta":
-        from rowbus.spark.lake.tables.delta_table import StoredDelta  # noqa: PLC0415 - only the library asked for
+        from rowbus.spark.lake.delta import StoredDelta  # noqa: PLC0415 - only the library asked for
 
         return StoredDelta(path)
     from rowbus.spark.lake.tables.iceberg_table import StoredIceberg  # noqa: PLC0415 - as above
 
     return StoredIceberg(path, name)
+
+
+# -------------------------------------------------------------------------------- what is known of a lake, in its files
+
+
+class StateFiles(Protocol):
+    """JSON files in a folder, by their names within it."""
+
+    def read(self, name: str, otherwise: Any = None) -> Any:  # noqa: ANN401 - what JSON can say
+        """Read a file; where there is none, return something else."""
+        ...
+
+    def write(self, name: str, value: Any) -> None:  # noqa: ANN401 - what JSON can say
+        """Replace a file as a whole."""
+        ...
+
+    def names(self, folder: str) -> set[str]:
+        """Return the names of the files in a folder, without the ending; empty where there is no folder."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        ...
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a file or a folder; with the empty name, the folder of the files itself."""
+        ...
+
+
+def state_files(path: str) -> StateFiles:
+    """Return the files of a folder. No I/O."""
+    return _Objects(path) if is_remote(path) else _LocalFiles(Path(path))
+
+
+class _LocalFiles:
+    """Files of this machine; they are read without PyArrow, which web applications need not have."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self, name: str, otherwise: Any = None) -> Any:  # noqa: ANN401 - what JSON can say
+        try:
+            return json.loads((self._path / name).read_text())
+        except FileNotFoundError:
+            return otherwise
+
+    def write(self, name: str, value: Any) -> None:  # noqa: ANN401 - what JSON can say
+        path = self._path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_suffix(".new")
+        with new.open("w") as file:
+            json.dump(value, file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+
+    def names(self, folder: str) -> set[str]:
+        return {file.stem for file in (self._path / folder).glob("*.json")}
+
+    def remove(self, name: str) -> None:
+        (self._path / name).unlink(missing_ok=True)
+
+    def has(self, name: str) -> bool:
+        return (self._path / name).exists()
+
+
+class _Objects:
+    """Objects of a store."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    @cached_property
+    def _place(self) -> tuple[fs.FileSystem, str]:
+        return file_system(self._path)
+
+    def read(self, name: str, otherwise: Any = None) -> Any:  # noqa: ANN401 - what JSON can say
+        system, root = self._place
+        try:
+            with system.open_input_stream(f"{root}/{name}") as file:
+                return json.loads(file.read())
+        except FileNotFoundError:
+            return otherwise
+
+    def write(self, name: str, value: Any) -> None:  # noqa: ANN401 - what JSON can say
+        system, root = self._place
+        with system.open_output_stream(f"{root}/{name}") as file:
+            file.write(json.dumps(value).encode())
+
+    def names(self, folder: str) -> set[str]:
+        from pyarrow import fs  # noqa: PLC0415 - slow to import
+
+        system, root = self._place
+        found = system.get_file_info(fs.FileSelector(f"{root}/{folder}", allow_not_found=True))
+        return {file.base_name.removesuffix(".json") for file in found if file.base_name.endswith(".json")}
+
+    def remove(self, name: str) -> None:
+        system, root = self._place
+        try:
+            system.delete_file(f"{root}/{name}")
+        except FileNotFoundError:
+            return
+
+    def has(self, name: str) -> bool:
+        system, root = self._place
+        return bool(system.get_file_info(f"{root}/{name}".rstrip("/")).type.name != "NotFound")

@@ -3,7 +3,8 @@
 A table that was altered follows in place where `evolution` is sure of it; else it is copied anew, in a snapshot of its
 own, as are values that the triggers did not see. Changes that the snapshot shows are skipped, as `replicate` does.
 
-Invariant: a copy's number and a batch's number are in the commit that writes the rows, so either is done once.
+Invariants: a copy's number and a batch's number are in the commit that writes the rows, so either is done once; the
+rows of a copy, and the snapshot that is recorded with it, are of one transaction.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -13,12 +14,16 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Generator, Iterable
+from contextlib import closing, contextmanager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import pyarrow as pa
 
-from rowbus.errors import StorageError
+from rowbus.database.postgresql.arrow import Access, arrow_session
+from rowbus.database.statements import Query, control, load
+from rowbus.errors import ConfigurationError, StorageError
 from rowbus.spark.captured import Unfit, column_texts, converted
 from rowbus.spark.lake.merge import DELETED
 from rowbus.spark.lake.table import AppTransaction, own_errors
@@ -30,24 +35,91 @@ from rowbus.spark.lake.tables.evolution import (
     is_ambiguous,
     same_key,
 )
-from rowbus.spark.lake.tables.folder import stored_table
+from rowbus.spark.lake.tables.folder import Copy, stored_table
 from rowbus.spark.lake.tables.net_changes import is_renamed, net_changes
-from rowbus.spark.lake.tables.source import reading_rows
-from rowbus.spark.lake.tables.table_copy import Copy
 from rowbus.spark.log_source.offset import TxidSnapshot
+from rowbus.spark.options import tables_named
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from rowbus.spark.captured import SourceTable
     from rowbus.spark.lake.tables.folder import LakeFolder, StoredTable
     from rowbus.spark.lake.tables.net_changes import NetChanges, Row, StagedChange
+
+_FOLDER = "spark/lake/tables/sql/postgresql"
+_CHANGED_BY: Final = ("ev_type=", "ev_data=", "ev_extra1=", "ev_extra2=", "when=", "deny")
+"""Arguments of triggers that make events differ from the table's rows; `ev_extra3` and 4 are beside the row."""
 
 COPY: Final = "rowbus copy"
 """The application that numbers the copies of a table."""
 
 NUMBERS: Final = 2**32
 """A copy's number is up to so much above that of the last: two processes that copy at once do not take the same."""
+
+
+def chosen(captured: Sequence[SourceTable], patterns: Sequence[str], log: str) -> list[SourceTable]:
+    """Return the tables that a pattern names; raises ConfigurationError for none, and for those that cannot follow."""
+    names = [table.name for table in captured]
+    wanted = {name for pattern in patterns for name in tables_named(names, pattern)}
+    found = [table for table in captured if table.name in wanted]
+    if not found:
+        there = ", ".join(table.name for table in captured) or "no table"
+        raise ConfigurationError(
+            f'No table captured into log "{log}" is named {" or ".join(patterns)}; captured is {there}. '
+            f"Capture a table with `rowbus log capture TABLE --log {log} --arg backup`."
+        )
+    for table in found:
+        _check(table)
+    return found
+
+
+def _check(table: SourceTable) -> None:
+    how = table.obstacle(_CHANGED_BY)
+    if how is not None:
+        raise ConfigurationError(
+            f"{table.name} is captured {how}, so its events are not its rows; "
+            "capture it with --format json and another --trigger into another log.",
+            table=table.name,
+        )
+
+
+class TableRows(NamedTuple):
+    """The rows of a table, and the snapshot that they are of."""
+
+    snapshot: str
+    moment: int
+    """When the snapshot had been taken, in microseconds since 1970."""
+
+    began: int
+    """When it was yet to be taken, likewise."""
+
+    is_as_described: bool
+    """Whether the snapshot shows the table in the form of its description."""
+
+    batches: Iterable[pa.RecordBatch]
+
+
+@contextmanager
+def reading_rows(dsn: str, table: SourceTable) -> Generator[TableRows]:
+    """Read the rows of a table in one snapshot, for as long as the block lasts."""
+    isolate = control(
+        b"set transaction isolation level repeatable read, read only", "Could not begin to copy"
+    ).query
+    with arrow_session(Access(dsn, application_name="rowbus spark lake"), isolate) as session:
+        begun = session.value(_load("begin_table_copy", "Could not begin to copy"))
+        snapshot, moment, began = begun.split(" ")
+        version, query = (
+            control(text.encode(), f"Could not copy {table.name}").query
+            for text in (table.versioning, table.reading)
+        )
+        described = session.value(version) == table.version
+        with closing(cast("Generator[pa.RecordBatch]", session.batches(query))) as batches:
+            yield TableRows(snapshot, int(moment), int(began), described, batches)
+
+
+def _load(operation: str, failing: str) -> Query:
+    return load(f"{_FOLDER}/{operation}.sql", failing=failing, prepare=False)
 
 
 class FollowedTable:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowbus.log.event import ALTER, DELETE, INSERT, RENAME, TRUNCATE
-from rowbus.spark.sink.targets.changes import COLUMNS, STAGED, changes_of
+from rowbus.spark.captured import COLUMNS, STAGED, changes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

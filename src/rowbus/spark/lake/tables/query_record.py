@@ -16,7 +16,7 @@ from rowbus.errors import StorageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rowbus.spark.lake.tables.state import StateFiles
+    from rowbus.spark.lake.tables.folder import StateFiles
 
 QUERY: Final = "query.json"
 _DONE: Final = 'v1\n{"nextBatchWatermarkMs":0}'

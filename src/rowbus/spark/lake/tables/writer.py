@@ -28,13 +28,13 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.spark.captured import describe_source_tables
+from rowbus.spark.captured import COLUMNS, STAGED, changes_of, describe_source_tables
 from rowbus.spark.checkpoint import find_end, positions
 from rowbus.spark.lake.files import DataFile, Files, Layout, read, remove
 from rowbus.spark.lake.storage import address
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.folder import CHECKPOINT, STATE, LakeFolder
-from rowbus.spark.lake.tables.followed_table import FollowedTable
+from rowbus.spark.lake.tables.followed_table import FollowedTable, chosen
 from rowbus.spark.lake.tables.history.table import VersionedTable, with_history
 from rowbus.spark.lake.tables.net_changes import (
     STAGED_WITH_ORIGINS,
@@ -44,7 +44,6 @@ from rowbus.spark.lake.tables.net_changes import (
     rows_of,
 )
 from rowbus.spark.lake.tables.query_record import QUERY, QueryRecord, keep, read_checkpoint
-from rowbus.spark.lake.tables.source import chosen
 from rowbus.spark.lake.tables.upkeep import look_after
 from rowbus.spark.options import (
     REQUIRED,
@@ -58,7 +57,6 @@ from rowbus.spark.options import (
     text,
 )
 from rowbus.spark.sink.commit.task import current_stream_task
-from rowbus.spark.sink.targets.changes import COLUMNS, STAGED, changes_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, QueryBuilder
 
-from rowbus.spark.lake.tables.delta_table import StoredDelta, data_set
+from rowbus.spark.lake.delta import StoredDelta, data_set
 from rowbus.spark.lake.tables.history.columns import (
     BEGINS,
     DOES,

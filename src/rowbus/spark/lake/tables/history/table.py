@@ -24,9 +24,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.captured import Unfit
-from rowbus.spark.lake.delta import commit_properties
+from rowbus.spark.lake.delta import StoredDelta, commit_properties, data_set
 from rowbus.spark.lake.table import AppTransaction, own_errors
-from rowbus.spark.lake.tables.delta_table import StoredDelta, data_set
 from rowbus.spark.lake.tables.followed_table import COPY as COPIES
 from rowbus.spark.lake.tables.history.columns import (
     ORIGIN,
@@ -50,11 +49,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from rowbus.spark.captured import SourceTable
-    from rowbus.spark.lake.tables.folder import LakeFolder
+    from rowbus.spark.lake.tables.folder import Copy, LakeFolder
     from rowbus.spark.lake.tables.followed_table import FollowedTable
     from rowbus.spark.lake.tables.history.timeline import Change, Key, Mark, ToldChange
     from rowbus.spark.lake.tables.net_changes import StagedChange
-    from rowbus.spark.lake.tables.table_copy import Copy
 
 SUFFIX: Final = "_history"
 _BEGIN: Final = datetime(1970, 1, 1, tzinfo=UTC)
