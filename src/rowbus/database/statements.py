@@ -277,6 +277,11 @@ def scalar(rows: Rows, _count: int) -> Any:  # noqa: ANN401 - the type of a colu
     return rows[0][0]
 
 
+def each(make: Callable[[Row], T]) -> Decode[list[T]]:
+    """Return what decodes a statement whose answer is a value for each row."""
+    return lambda rows, _count: [make(row) for row in rows]
+
+
 class UserSession(Protocol):
     """The part of an `AsyncSession` that sending on a user's connection needs."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rowbus.database.statements import Statement, scalar
+from rowbus.database.statements import Statement, each, scalar
 from rowbus.log.diagnosis import CaptureFault, ConsumerState, LogState, LostCapture
 from rowbus.log.queries import log_query
 
@@ -114,36 +114,41 @@ def configure(log: str, name: str, value: str | None) -> Statement[bool]:
 
 def log_states(log: str | None = None) -> Statement[list[LogState]]:
     """Read the state of logs, all or one."""
-    return _statement("diagnosis/log_states", "Failed to look for logs", _logs, log)
+    return _statement("diagnosis/log_states", "Failed to look for logs", each(LogState._make), log)
 
 
 def consumer_states(log: str | None = None) -> Statement[list[ConsumerState]]:
     """Read the state of consumers, of all logs or of one."""
     return _statement(
-        "diagnosis/consumer_states", "Failed to look for the consumers of logs", _consumers, log
+        "diagnosis/consumer_states",
+        "Failed to look for the consumers of logs",
+        each(ConsumerState._make),
+        log,
     )
 
 
 def captures(log: str | None = None) -> Statement[list[Capture]]:
     """List the triggers that write to logs, to all or to one."""
-    return _statement("capture/captures", "Failed to look for captured tables", _captures, log)
+    return _statement("capture/captures", "Failed to look for captured tables", each(Capture._make), log)
 
 
 def capture_faults(log: str | None = None) -> Statement[list[CaptureFault]]:
     """Look for what hides rows of captured tables from this role, or changes what is written of them."""
-    return _statement("diagnosis/capture_faults", "Failed to look at captured tables", _capture_faults, log)
+    return _statement(
+        "diagnosis/capture_faults", "Failed to look at captured tables", each(CaptureFault._make), log
+    )
 
 
 def lost_captures() -> Statement[list[LostCapture]]:
     """List tables that were captured, and were made anew under the same name without that."""
     query = log_query("diagnosis/lost_captures", "Failed to look for tables that are captured no longer")
-    return Statement(query, {}, _lost_captures)
+    return Statement(query, {}, each(LostCapture._make))
 
 
 def shape_changes(log: str) -> Statement[list[ShapeChange]]:
     """List the changes of shape of the tables captured into a log, as far back as they were told; the oldest first."""
     failing = f'Failed to read the changes of shape of log "{log}"'
-    return _statement("capture/shape_changes", failing, _shape_changes, log)
+    return _statement("capture/shape_changes", failing, each(ShapeChange._make), log)
 
 
 def capture(
@@ -173,27 +178,3 @@ def _is_one(rows: Rows, _count: int) -> bool:
 
 def _pairs(rows: Rows, _count: int) -> dict[str, str | None]:
     return dict(rows)
-
-
-def _logs(rows: Rows, _count: int) -> list[LogState]:
-    return [LogState._make(row) for row in rows]
-
-
-def _consumers(rows: Rows, _count: int) -> list[ConsumerState]:
-    return [ConsumerState._make(row) for row in rows]
-
-
-def _captures(rows: Rows, _count: int) -> list[Capture]:
-    return [Capture._make(row) for row in rows]
-
-
-def _shape_changes(rows: Rows, _count: int) -> list[ShapeChange]:
-    return [ShapeChange._make(row) for row in rows]
-
-
-def _lost_captures(rows: Rows, _count: int) -> list[LostCapture]:
-    return [LostCapture._make(row) for row in rows]
-
-
-def _capture_faults(rows: Rows, _count: int) -> list[CaptureFault]:
-    return [CaptureFault._make(row) for row in rows]

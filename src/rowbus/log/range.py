@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.database.statements import Query, Statement, load, no_rows, scalar
+from rowbus.database.statements import Query, Statement, each, load, no_rows, scalar
 from rowbus.errors import LostPositionError
 from rowbus.log.consumers.table import events, log_not_found
 from rowbus.log.event import Tick
@@ -112,7 +112,9 @@ class LogRange:
 
     def ticks(self, after: int, most: int) -> Statement[list[Tick]]:
         """List ticks after one, the oldest first."""
-        return self._once("ranges/ticks", "Could not list the ticks of", _ticks, after=after, most=most)
+        return self._once(
+            "ranges/ticks", "Could not list the ticks of", each(Tick._make), after=after, most=most
+        )
 
 
 _numbers = count(1)
@@ -138,10 +140,6 @@ class Reading:
             log=self._log,
             prepare=False,
         )
-
-
-def _ticks(rows: Rows, _count: int) -> list[Tick]:
-    return [Tick._make(row) for row in rows]
 
 
 NOTATION: Final = (

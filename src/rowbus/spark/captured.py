@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowbus.database.statements import Query, Statement, load
+from rowbus.database.statements import Query, Statement, each, load
 from rowbus.log.event import ALTER, TRUNCATE, UPDATE, changes_in, kind_of
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ class SourceTable(NamedTuple):
 def describe_source_tables(log: str) -> Statement[list[SourceTable]]:
     """Return the tables captured into a log."""
     query = _load("describe_source_tables", f'Could not look for the tables captured into log "{log}"')
-    return Statement(query, {"log": log}, _tables)
+    return Statement(query, {"log": log}, each(SourceTable._make))
 
 
 class Whereabouts(NamedTuple):
@@ -277,10 +277,6 @@ def locate_table(name: str) -> Statement[Whereabouts]:
 
 def _load(operation: str, failing: str) -> Query:
     return load(f"{_FOLDER}/{operation}.sql", failing=failing, prepare=False)
-
-
-def _tables(rows: Rows, _count: int) -> list[SourceTable]:
-    return [SourceTable._make(row) for row in rows]
 
 
 def _whereabouts(rows: Rows, _count: int) -> Whereabouts:

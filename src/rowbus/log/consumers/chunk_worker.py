@@ -247,11 +247,19 @@ class ChunkWorker:
         self, handle: Callable[[EventAttempts], Awaitable[Fate]], upto: int | None
     ) -> Fate:
         """Begin, checking that the batch is in hand, and commit; roll back if it is not DONE, and return why."""
-        session, has_begun, self._culprit = await self._open(), False, None
+        work, session, has_begun, self._culprit = self._work, await self._open(), False, None
         try:
-            await session.begin(self._table.hold_batch(self._work.batch.id))
+            await session.begin(self._table.hold_batch(work.batch.id))
             has_begun = True
-            attempts = self._attempts(session)
+            attempts = EventAttempts(
+                self._handling,
+                work.retries,
+                work.batch,
+                session,
+                work.waiting,
+                is_outage=self._is_outage,
+                is_cut_off=work.is_cut_off,
+            )
             fate = await handle(attempts)
             self._culprit = attempts.culprit
             if fate is DONE:
@@ -266,18 +274,6 @@ class ChunkWorker:
         else:
             await self._roll_back(session)
         return fate
-
-    def _attempts(self, session: ReceiveSession) -> EventAttempts:
-        work = self._work
-        return EventAttempts(
-            self._handling,
-            work.retries,
-            work.batch,
-            session,
-            work.waiting,
-            is_outage=self._is_outage,
-            is_cut_off=work.is_cut_off,
-        )
 
     async def _roll_back(self, session: ReceiveSession) -> None:
         await session.rollback()

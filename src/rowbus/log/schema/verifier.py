@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.ownership import suspicious
-from rowbus.database.statements import Statement, load, raw_source, split_script
+from rowbus.database.statements import Statement, each, load, raw_source, split_script
 from rowbus.errors import PermissionDeniedError
 from rowbus.log.diagnosis import OLD_GRANTS, OLD_GRANTS_ADVICE
 from rowbus.log.schema import table as log_schema
@@ -136,8 +136,8 @@ def compare(
     `private` names those that PUBLIC must not execute; where grants are not `by_role`, that is for internal ones alone.
     """
     wanted: defaultdict[str, list[Definition]] = defaultdict(list)
-    for each in definitions:
-        wanted[each.name].append(each)
+    for definition in definitions:
+        wanted[definition.name].append(definition)
     seen: Counter[str] = Counter()
     for function in functions:
         seen[function.name] += 1
@@ -205,7 +205,7 @@ def private_functions() -> set[str]:
 
 def functions() -> Statement[list[Function]]:
     """List the functions there are."""
-    return Statement(_load("functions"), {"schemas": list(SCHEMAS)}, _read_functions)
+    return Statement(_load("functions"), {"schemas": list(SCHEMAS)}, each(Function._make))
 
 
 def stray_triggers() -> Statement[list[str]]:
@@ -225,10 +225,6 @@ def _load(operation: str) -> Query:
         failing="Failed to verify the event log",
         prepare=False,
     )
-
-
-def _read_functions(rows: Rows, _count: int) -> list[Function]:
-    return [Function._make(row) for row in rows]
 
 
 def _first_column(rows: Rows, _count: int) -> list[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.locks import TICKER
 from rowbus.database.postgresql.locks import lock_holders
-from rowbus.database.statements import Statement, load, no_rows, scalar
+from rowbus.database.statements import Statement, each, load, no_rows, scalar
 from rowbus.errors import ConfigurationError, ConnectionLostError, PermissionDeniedError, StorageError
 from rowbus.log.queries import FOLDER, log_query
 from rowbus.log.ticker.decisions import Wish
@@ -186,7 +186,7 @@ def look(aside: Sequence[int] = (), *, only: int | None = None) -> Statement[lis
     """
     parameters = {"except": list(aside), "only": only}
     query = log_query("ticker/look", "Failed to look for logs that want a tick", prepare=True)
-    return Statement(query, parameters, _wishes)
+    return Statement(query, parameters, each(Wish._make))
 
 
 def ticked_logs() -> Statement[list[tuple[int, str]]]:
@@ -220,7 +220,9 @@ def move_retries(most: int) -> Statement[int]:
 def operations() -> Statement[list[Operation]]:
     """List what PgQ wants done now."""
     return Statement(
-        log_query("maintenance/operations", "Failed to list what is to be maintained"), {}, _operations
+        log_query("maintenance/operations", "Failed to list what is to be maintained"),
+        {},
+        each(Operation._make),
     )
 
 
@@ -279,7 +281,9 @@ def analyze(log: str) -> Statement[str]:
 def rotation_blocks() -> Statement[list[RotationBlock]]:
     """List the logs that could not be rotated when it was time, and why."""
     return Statement(
-        log_query("maintenance/rotation_blocks", "Failed to ask what blocks rotation"), {}, _blocks
+        log_query("maintenance/rotation_blocks", "Failed to ask what blocks rotation"),
+        {},
+        each(RotationBlock._make),
     )
 
 
@@ -290,16 +294,8 @@ def regenerate_capture() -> Statement[int]:
     )
 
 
-def _wishes(rows: Rows, _count: int) -> list[Wish]:
-    return [Wish._make(row) for row in rows]
-
-
 def _pairs(rows: Rows, _count: int) -> list[tuple[int, str]]:
     return [(queue, name) for queue, name in rows]
-
-
-def _operations(rows: Rows, _count: int) -> list[Operation]:
-    return [Operation._make(row) for row in rows]
 
 
 def _function(rows: Rows, _count: int) -> FoundFunction | None:
@@ -320,10 +316,6 @@ def _left_out(rows: Rows, _count: int) -> list[tuple[str, str]]:
 
 def _names(rows: Rows, _count: int) -> list[str]:
     return [name for (name,) in rows]
-
-
-def _blocks(rows: Rows, _count: int) -> list[RotationBlock]:
-    return [RotationBlock._make(row) for row in rows]
 
 
 # ------------------------------------------------------------------------------------------------------ maintenance

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.statements import Query, Statement, load, no_rows, scalar
+from rowbus.database.statements import Query, Statement, each, load, no_rows, scalar
 from rowbus.spark.filters import NO_CONDITIONS
 from rowbus.spark.log_source.decisions import TableRange, TableSample
 from rowbus.spark.log_source.decisions import literals as filtering
@@ -114,7 +114,9 @@ def list_logs(logs: Sequence[str], pattern: str | None = None) -> Statement[list
 def list_ticks(log: str, after: int, upto: int, most: int) -> Statement[list[TickPosition]]:
     """List the ticks after one, up to another, in order; at most so many."""
     parameters = {"log": log, "after": after, "upto": upto, "most": most}
-    return Statement(_load("list_ticks", f"list the ticks of {log}", log), parameters, _positions)
+    return Statement(
+        _load("list_ticks", f"list the ticks of {log}", log), parameters, each(TickPosition._make)
+    )
 
 
 def find_tick(log: str, number: int) -> Statement[TickPosition | None]:
@@ -285,10 +287,6 @@ def _states(rows: Rows, _count: int) -> list[RetainedLog]:
 
 def _tick(columns: Sequence[object]) -> TickPosition | None:
     return None if columns[0] is None else TickPosition._make(columns)
-
-
-def _positions(rows: Rows, _count: int) -> list[TickPosition]:
-    return [TickPosition._make(row) for row in rows]
 
 
 def _position(rows: Rows, _count: int) -> TickPosition | None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.postgresql.transfer import pass_on
-from rowbus.database.statements import Query, Statement, control, load, no_rows, scalar
+from rowbus.database.statements import Query, Statement, control, each, load, no_rows, scalar
 from rowbus.errors import ConfigurationError
 from rowbus.log.consumers.table import ConsumerTable, log_not_found
 from rowbus.spark.log_source.snapshot_range import list_logs
@@ -95,7 +95,7 @@ def begin_copy() -> Statement[str]:
 def describe_tables(log: str) -> Statement[list[CapturedTable]]:
     """Return the tables captured into a log; run it after `begin_copy`, in the same transaction."""
     query = _load("describe_tables", f'Could not look for the tables captured into log "{log}"')
-    return Statement(query, {"log": log}, _captured)
+    return Statement(query, {"log": log}, each(CapturedTable._make))
 
 
 def hold_replica(replica: str) -> Statement[int | None]:
@@ -110,7 +110,9 @@ def reset_replica(replica: str) -> Statement[None]:
 
 def list_replica_tables(replica: str) -> Statement[list[ReplicaTable]]:
     """Return a replica's tables; none when it does not exist."""
-    return Statement(_load("list_replica_tables", _failing(replica)), {"replica": replica}, _tables)
+    return Statement(
+        _load("list_replica_tables", _failing(replica)), {"replica": replica}, each(ReplicaTable._make)
+    )
 
 
 def prepare_table(replica: str, source: CapturedTable, schema: str, snapshot: str) -> Statement[str]:
@@ -174,14 +176,6 @@ def _load(operation: str, failing: str) -> Query:
 
 def _pair(rows: Rows, _count: int) -> tuple[str, str]:
     return rows[0][0], rows[0][1]
-
-
-def _captured(rows: Rows, _count: int) -> list[CapturedTable]:
-    return [CapturedTable._make(row) for row in rows]
-
-
-def _tables(rows: Rows, _count: int) -> list[ReplicaTable]:
-    return [ReplicaTable._make(row) for row in rows]
 
 
 Tell = Callable[[str], object]

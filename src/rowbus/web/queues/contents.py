@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.contracts.published import find_published
 from rowbus.database.locks import receiver_lock
-from rowbus.database.statements import Statement, load
+from rowbus.database.statements import Statement, each, load
 from rowbus.errors import InvalidAddressError, QueueNotFoundError, StorageError
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_headers, short_type, time_sent
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from rowbus.contracts.contract import Party, PublishedContract
     from rowbus.database.sessions import Session
-    from rowbus.database.statements import Rows
     from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.messages.message import PeekedMessage
     from rowbus.transport.long_work.table import Cancelling, WorkStatus
@@ -213,8 +212,6 @@ def processes(address: QueueAddress) -> Statement[list[Process]]:
         failing=f"Failed to look for who receives from {address}",
         prepare=False,
     )
-    return Statement(query, {"lock_name": receiver_lock(str(address)), "most": LOOKED_AT}, _processes)
-
-
-def _processes(rows: Rows, _count: int) -> list[Process]:
-    return [Process._make(row) for row in rows]
+    return Statement(
+        query, {"lock_name": receiver_lock(str(address)), "most": LOOKED_AT}, each(Process._make)
+    )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.statements import Statement, load
+from rowbus.database.statements import Statement, each, load
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.traffic import Kind, kind_of
 
@@ -166,12 +166,8 @@ def may_delete(session: Session, address: QueueAddress) -> bool:
 def instances() -> Statement[list[Instances]]:
     """Find the sessions of Rowbus's programs."""
     query = load(f"{_FOLDER}/instances.sql", failing="Failed to look for sessions", prepare=False)
-    return Statement(query, {}, _instances)
+    return Statement(query, {}, each(Instances._make))
 
 
 def _counters(rows: Rows, _count: int) -> dict[QueueAddress, Counters]:
     return {QueueAddress(schema, name): Counters(*counted) for schema, name, *counted in rows}
-
-
-def _instances(rows: Rows, _count: int) -> list[Instances]:
-    return [Instances._make(row) for row in rows]
