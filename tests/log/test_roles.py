@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 import rowbus
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import StorageError
-from rowbus.log.ticker.ticks import Upkeep, open_maintenance
+from rowbus.log.ticker.ticks import Upkeep, open_session
 from tests.fixtures import forked
 from tests.log.orders import QUICK, Given, Orders, note, several, texts, until
 
@@ -200,7 +200,7 @@ async def test_an_admin_maintains(granted: Orders) -> None:
         "update pgq.queue set queue_rotation_period = '0', queue_switch_time = 'epoch'"
     )
     granted.tick()
-    session = await open_maintenance(Database(granted.dsn))
+    session = await open_session(Database(granted.dsn), None)
     try:
         report = await Upkeep(session).everything()
     finally:
@@ -221,7 +221,7 @@ async def test_what_an_admin_may_not_vacuum_or_analyse_is_said_and_not_counted(g
             create or replace function pgq.maint_operations(out func_name text, out func_arg text)
             returns setof record language sql as $$ values ('vacuum', 'pgq.event_1_2'), ('vacuum', 'pgq.tick') $$
         """)
-        session = await open_maintenance(Database(granted.dsn))
+        session = await open_session(Database(granted.dsn), None)
         try:
             report = await Upkeep(session).everything()
         finally:

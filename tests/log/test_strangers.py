@@ -15,8 +15,7 @@ import rowbus
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
 from rowbus.log.schema.installer import install_now
-from rowbus.log.ticker.ticker import configuration
-from rowbus.log.ticker.ticks import Report, TickerRights, Upkeep, open_maintenance, open_session
+from rowbus.log.ticker.ticks import Report, TickerRights, Upkeep, open_session
 from rowbus.settings import TickerSettings
 from rowbus.spark import schema as spark_installer
 
@@ -223,7 +222,7 @@ def ticker(pgq_admin: Connection, log_database: str) -> Iterator[str]:
 
 
 async def maintain(dsn: str) -> Report:
-    session = await open_maintenance(Database(dsn))
+    session = await open_session(Database(dsn), None)
     try:
         return await Upkeep(session).everything()
     finally:
@@ -384,6 +383,6 @@ async def test_nothing_is_said_on_the_embedded_server(
     log_database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        session = await open_session(Database(log_database), configuration(TickerSettings()), warns=True)
+        session = await open_session(Database(log_database), TickerSettings(), warns=True)
     await session.close()
     assert caplog.records == []

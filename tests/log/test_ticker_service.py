@@ -19,7 +19,7 @@ from rowbus.database.postgresql.connection import AsyncSession
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConnectionLostError
 from rowbus.log.schema.installer import install_now
-from rowbus.log.ticker.ticker import TickerService, Ticking, configuration
+from rowbus.log.ticker.ticker import TickerService, Ticking
 from rowbus.log.ticker.ticks import open_session
 from rowbus.running import backoff
 from rowbus.running.critical import Alarm
@@ -401,7 +401,7 @@ async def test_a_lock_that_is_soon_free_makes_no_line(
     )  # one event makes a tick due
     append(pgq, "locked")
     clock = FakeClock()
-    session = await open_session(Database(log_database), configuration(QUICK))
+    session = await open_session(Database(log_database), QUICK)
     ticking = Ticking(session, QUICK, clock)
     try:
         with psycopg.connect(log_database) as locking:

@@ -42,9 +42,9 @@ LIMITS = {
     "send": Limits(Limit(54, 35), Limit(276, 150), Limit(523)),
     "fail": Limits(Limit(62, 45), Limit(314), Limit(1179)),
     "delayed": Limits(Limit(30), Limit(132), Limit(180)),
-    "event": Limits(Limit(42, 35), Limit(206), Limit(364)),
+    "event": Limits(Limit(34), Limit(206), Limit(328)),
     "sink": Limits(Limit(18), Limit(125), Limit(232)),
-    "lake": Limits(Limit(50, 40), Limit(305), Limit(630)),
+    "lake": Limits(Limit(40), Limit(305), Limit(626)),
     "retry": Limits(Limit(26), Limit(108), Limit(176)),
 }
 

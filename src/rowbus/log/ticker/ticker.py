@@ -6,8 +6,8 @@ lost its connection cannot tick. The lock of a ticker that died is free at once;
 own.
 
 Invariants: nothing touches the database before `start`, and after `stop` nothing is left running; every tick is a
-transaction of its own, and no log holds up the others for longer than `LOCK_TIMEOUT`; maintenance that fails is logged
-when it begins to fail, not each time.
+transaction of its own, and no log holds up the others for longer than `ticks.LOCK_TIMEOUT`; maintenance that fails is
+logged when it begins to fail, not each time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.location import resolve_dsn
@@ -24,7 +23,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, ConnectionLostError, StorageError
 from rowbus.log.ticker import ticks
 from rowbus.log.ticker.decisions import Recurring, TickSchedule, Troubles
-from rowbus.log.ticker.ticks import Upkeep, open_maintenance
+from rowbus.log.ticker.ticks import Upkeep
 from rowbus.running.critical import Alarm, ReportedBreaker, callback_of
 from rowbus.running.service import ElectedService, Election, Service
 from rowbus.running.signals import Serving
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rowbus.database.postgresql.connection import AsyncSession
-    from rowbus.database.statements import Statement
     from rowbus.log.ticker.decisions import Wish
     from rowbus.log.ticker.ticks import Report
     from rowbus.running.critical import OnCriticalError
@@ -44,8 +42,6 @@ logger = logging.getLogger("rowbus.ticker")
 upkeep_logger = logging.getLogger("rowbus.maintenance")
 
 APPLICATION_NAME = "rowbus ticker"
-LOCK_TIMEOUT = 0.1  # seconds that a locked log may hold up the others, now and then
-NEVER = timedelta(0)
 USUAL = TickerSettings()
 
 
@@ -152,7 +148,7 @@ class Maintenance(Service):
 
     async def work(self) -> None:
         """Do what is due, and wait for what is due next."""
-        self._session = self._session or await open_maintenance(self._database)
+        self._session = self._session or await ticks.open_session(self._database, None)
         await self._turn(Upkeep(self._session, self._stopping.is_set))
         self._outages.succeeded()
         await self.pause(min(self._retries.wait(), self._passes.wait()))
@@ -205,12 +201,12 @@ class TickerService(ElectedService["AsyncSession"]):
 
     async def prepare(self) -> None:
         """Warn of a role that may do more than it needs. Raises ConnectionLostError."""
-        session = await ticks.open_session(self._database, configuration(self._settings), warns=True)
+        session = await ticks.open_session(self._database, self._settings, warns=True)
         await session.close()
 
     async def open(self) -> AsyncSession:
         """Open the session that ticks."""
-        return await ticks.open_session(self._database, configuration(self._settings))
+        return await ticks.open_session(self._database, self._settings)
 
     def election(self, session: AsyncSession) -> Election:
         """Return the election of the one ticker of the database."""
@@ -223,7 +219,7 @@ class TickerService(ElectedService["AsyncSession"]):
 
     async def lead(self, session: AsyncSession) -> None:
         """Tick, and have maintenance run beside."""
-        await session.run(configuration(self._settings, self._settings.silence_timeout))
+        await session.run(ticks.configure(self._settings, self._settings.silence_timeout))
         await ticks.check_rights(session)  # the schema may be another by now
         ticking = Ticking(session, self._settings)
         await ticking.look()
@@ -243,15 +239,6 @@ class TickerService(ElectedService["AsyncSession"]):
             await self._maintenance.stop(0)
             raise
         await self._maintenance.stop()
-
-
-def configuration(settings: TickerSettings, silence: timedelta = NEVER) -> Statement[None]:
-    """Return the statement that configures a session; the server ends the session after this silence."""
-    return ticks.configure(
-        tick_period=settings.tick_period,
-        lock_timeout=LOCK_TIMEOUT,
-        idle_timeout=silence.total_seconds(),
-    )
 
 
 def _not_installed(error: StorageError) -> ConfigurationError:
@@ -330,13 +317,13 @@ class Ticker(Serving):
 
     async def _pass(self) -> Pass:
         database = await self._locate()
-        session = await ticks.open_session(database, configuration(self.settings), warns=True)
+        session = await ticks.open_session(database, self.settings, warns=True)
         try:
             ticking = Ticking(session, self.settings)
             made = await ticking.look()
         finally:
             await session.close()
-        session = await open_maintenance(database)
+        session = await ticks.open_session(database, None)
         try:
             return Pass(made, ticking.failures, await Upkeep(session).everything())
         finally:

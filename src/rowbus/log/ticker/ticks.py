@@ -14,6 +14,8 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.locks import TICKER
@@ -25,14 +27,19 @@ from rowbus.log.ticker.decisions import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from rowbus.database.locks import LockHolder
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import Database
     from rowbus.database.statements import Rows
+    from rowbus.settings import TickerSettings
 
 logger = logging.getLogger("rowbus.ticker")
+
+LOCK_TIMEOUT: Final = 0.1  # seconds that a locked log may hold up the others, now and then
+MAINTENANCE_LOCK_TIMEOUT: Final = 5.0  # seconds
+NEVER: Final = timedelta(0)
 
 
 class TickerRights(NamedTuple):
@@ -123,15 +130,17 @@ class RotationBlock(NamedTuple):
         return f"{self.reason} ({self.detail})" if self.detail else self.reason
 
 
-def configure(*, tick_period: timedelta | None, lock_timeout: float, idle_timeout: float) -> Statement[None]:
-    """Make a session fit for ticking; the timeouts are in seconds, 0 for none.
+def configure(settings: TickerSettings | None, silence: timedelta = NEVER) -> Statement[None]:
+    """Make a session fit for ticking by these settings, or for maintenance (None); the server ends it after a silence.
 
-    `tick_period` is for logs that have none of their own; None: as their `ticker_max_lag` says.
+    Their period of ticks is for logs that have none of their own; None: as their `ticker_max_lag` says.
     """
+    period = None if settings is None else settings.tick_period
+    lock_timeout = MAINTENANCE_LOCK_TIMEOUT if settings is None else LOCK_TIMEOUT
     parameters = {
-        "tick_period": "" if tick_period is None else f"{tick_period.total_seconds():f} seconds",
+        "tick_period": "" if period is None else f"{period.total_seconds():f} seconds",
         "lock_timeout": round(lock_timeout * 1000),
-        "idle_timeout": round(idle_timeout * 1000),
+        "idle_timeout": round(silence.total_seconds() * 1000),
     }
     return Statement(log_query("ticker/configure", "Failed to prepare a session"), parameters, no_rows)
 
@@ -153,15 +162,15 @@ def rights() -> Statement[TickerRights]:
 
 
 async def open_session(
-    database: Database, configuration: Statement[None], *, warns: bool = False
+    database: Database, settings: TickerSettings | None, *, warns: bool = False
 ) -> AsyncSession:
-    """Open and configure a session; with `warns`, log a warning if the role may do more than a ticker needs.
+    """Open and configure a session; see `configure`. With `warns`, log a warning if the role may do more than it needs.
 
     Raises ConnectionLostError, and ConfigurationError for a role that must not call functions of schema pgq.
     """
     session = await database.connect()
     try:
-        await session.run(configuration)
+        await session.run(configure(settings))
         lent = await check_rights(session)
     except BaseException:
         await session.close()
@@ -269,7 +278,9 @@ def vacuum(table: TableName, *, analyze: bool) -> Statement[None]:
 def logs_to_analyze() -> Statement[list[str]]:
     """List the logs whose previous table has not been analysed since it became that."""
     return Statement(
-        log_query("maintenance/logs_to_analyze", "Failed to look for tables to analyse"), {}, _names
+        log_query("maintenance/logs_to_analyze", "Failed to look for tables to analyse"),
+        {},
+        each(itemgetter(0)),
     )
 
 
@@ -314,13 +325,8 @@ def _left_out(rows: Rows, _count: int) -> list[tuple[str, str]]:
     return [(name, owners) for name, owners in rows]
 
 
-def _names(rows: Rows, _count: int) -> list[str]:
-    return [name for (name,) in rows]
+# ------------------------------------------------------------------------------------------- a pass of maintenance
 
-
-# ------------------------------------------------------------------------------------------------------ maintenance
-
-MAINTENANCE_LOCK_TIMEOUT: Final = 5.0  # seconds
 MOVED_AT_ONCE: Final = 1000  # events moved from the retry queue in one transaction
 CALLS_AT_ONCE: Final = 1000  # calls of one operation before the others have their turn
 
@@ -338,7 +344,7 @@ class Report:
 
 
 class Upkeep:
-    """Maintains logs on a session that `open_maintenance` has configured."""
+    """Maintains logs on a session that is configured for it."""
 
     def __init__(self, session: AsyncSession, is_stopping: Callable[[], bool] = lambda: False) -> None:
         """Use the session, which must be in autocommit mode. No I/O."""
@@ -432,13 +438,6 @@ class Upkeep:
                 return
             with _noting(report, f"analyse {log}"):
                 report.analyzed.append(await self._session.run(analyze(log)))
-
-
-async def open_maintenance(database: Database) -> AsyncSession:
-    """Open a session for maintenance. Raises as `open_session`."""
-    return await open_session(
-        database, configure(tick_period=None, lock_timeout=MAINTENANCE_LOCK_TIMEOUT, idle_timeout=0)
-    )
 
 
 @contextmanager
