@@ -39,9 +39,9 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "send": Limits(Limit(54, 35), Limit(276, 150), Limit(523)),
+    "send": Limits(Limit(54, 35), Limit(276, 150), Limit(513)),
     "fail": Limits(Limit(62, 45), Limit(314), Limit(1179)),
-    "delayed": Limits(Limit(30), Limit(132), Limit(180)),
+    "delayed": Limits(Limit(29), Limit(132), Limit(178)),
     "event": Limits(Limit(34), Limit(206), Limit(328)),
     "sink": Limits(Limit(18), Limit(125), Limit(232)),
     "lake": Limits(Limit(40), Limit(305), Limit(626)),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from rowbus.database.statements import Query, Statement, affected, each, load, no_rows, scalar
+from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
 from rowbus.errors import StorageError
 from rowbus.spark.sink.commit.batch import BatchKey, batch_prefix, sink_prefix
 
@@ -103,7 +103,7 @@ def forget_decisions(gids: Sequence[str]) -> Statement[None]:
 
 def find_unfinished_batches() -> Statement[list[BatchKey]]:
     """Return the batches that were decided and are not finished."""
-    return Statement(_load("find_unfinished_batches"), {}, each(BatchKey._make))
+    return Statement(_load("find_unfinished_batches"), {}, _keys)
 
 
 def find_unfinished_rollbacks() -> Statement[list[str]]:
@@ -123,6 +123,10 @@ def _load(operation: str, gid: str | None = None) -> Query:
 
 def _first_column(rows: Rows, _count: int) -> list[str]:
     return [row[0] for row in rows]
+
+
+def _keys(rows: Rows, _count: int) -> list[BatchKey]:
+    return [BatchKey._make(row) for row in rows]
 
 
 _PATIENCE = 100  # looks at a transaction that another session is ending
