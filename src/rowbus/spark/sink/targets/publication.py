@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from rowbus.database.postgresql.arrow_copy import as_text
-from rowbus.database.statements import Query, Statement, affected, each, load, scalar
+from rowbus.database.statements import Query, Statement, affected, load, scalar
 from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ class TargetTable:
 
     def find_columns(self, names: Sequence[str]) -> Statement[list[TargetColumn]]:
         """Find columns; an empty list when there is no such table."""
-        return Statement(
-            self._load("find_columns"), {"table": self.name, "names": list(names)}, each(TargetColumn._make)
-        )
+        return Statement(self._load("find_columns"), {"table": self.name, "names": list(names)}, _columns)
 
     def copy_statement(self, names: Sequence[str], types: Sequence[str]) -> Statement[Query | None]:
         """Return the COPY straight into the table; None when a column has another type there."""
@@ -146,6 +144,10 @@ def find_destinations(stage: str) -> Statement[list[str | None]]:
 def _of_stage(operation: str, stage: str) -> Query:
     failing = "Failed to publish a batch of Spark's"
     return load(f"{_FOLDER}/{operation}.sql", identifiers={"stage": stage}, failing=failing, prepare=False)
+
+
+def _columns(rows: Rows, _count: int) -> list[TargetColumn]:
+    return [TargetColumn._make(row) for row in rows]
 
 
 def _first_column(rows: Rows, _count: int) -> list[str | None]:
