@@ -13,6 +13,7 @@ from collections.abc import Generator
 import hypothesis
 import pytest
 
+from rowbus.running.telemetry.process import REFUSED_AT
 from tests.fixtures.processes import heed_control_c
 
 pytest_plugins = [
@@ -50,3 +51,8 @@ def pytest_collection() -> Generator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_runtest_teardown() -> None:
+    """Forget that a disk was full: a process remembers it for some seconds."""
+    REFUSED_AT.clear()

@@ -27,6 +27,7 @@ from rowbus.errors import (
     TransactionConflictError,
 )
 from rowbus.messages.address import QueueAddress
+from rowbus.running.telemetry.process import disk_is_full
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.fixtures.every import every
 from tests.fixtures.sessions import message
@@ -92,8 +93,16 @@ def test_errors_are_told_apart_by_their_code(
 
 
 def test_an_error_without_a_text_of_its_own_still_says_something() -> None:
-    assert str(translate(errors.DiskFull(), PURGE)) == 'Failed to purge "public"."Sales": DiskFull'
+    assert (
+        str(translate(errors.TooManyConnections(), PURGE))
+        == 'Failed to purge "public"."Sales": TooManyConnections'
+    )
     assert str(translate(psycopg.OperationalError())) == "The database failed: OperationalError"
+
+
+def test_a_full_disk_is_called_so_and_remembered() -> None:
+    assert str(translate(errors.DiskFull("no room"), PURGE)).endswith(": the server's disk is full: no room")
+    assert disk_is_full()
 
 
 @every("error", [errors.UndefinedTable(), errors.InvalidSchemaName()])

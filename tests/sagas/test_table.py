@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rowbus.sagas.table import Beginning, saga_table
+from rowbus.database.backends import open_database
+from rowbus.messages.address import PostgresAddresses, QueueAddress
+from rowbus.sagas.table import STUCK_AFTER, Beginning, StuckSagas, examine_sagas, saga_table
+from rowbus.sagas.timeouts import Timeout, write_timeouts
+from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_table
 
 if TYPE_CHECKING:
@@ -95,3 +100,28 @@ async def test_sagas_are_paged_in_the_order_of_what_they_are_found_by(
     assert await page(beginning="A-") == ["A-1", "A-2"]
     assert await page(beginning="A-", after="A-1") == ["A-2"]
     assert await page(beginning="a") == []
+
+
+@pytest.mark.parametrize("overdue", [timedelta(minutes=2), timedelta(seconds=30), timedelta(hours=-1)])
+def test_a_saga_is_stuck_when_its_timeout_is_overdue_for_a_minute(
+    database: str, caplog: pytest.LogCaptureFixture, overdue: timedelta
+) -> None:
+    table = saga_table(QueueAddress("public", "Sales.OrderSaga"))
+    catalog = catalog_of(PostgresAddresses("public"))
+    due = datetime.now(UTC) - overdue
+    note = write_timeouts([Timeout("x", due), Timeout("y", due + timedelta(days=1))])
+    with open_database(database).session() as now:
+        now.run_all(table.create())
+        with now.transaction():
+            row = now.run(table.find_or_begin(BEGINNING))
+            assert row is not None
+            now.run(table.write(row, "{}", 2, note))
+        sagas = StuckSagas()
+        (gauge,) = sagas.measure(now, catalog)
+        sagas.measure(now, catalog)
+        found = [each.text for each in examine_sagas(now, catalog)]
+
+    stuck = ["a saga is stuck: a timeout of R1 is overdue for 2 min"] if overdue > STUCK_AFTER else []
+    assert found == stuck
+    assert [value >= 120 for *_, value in gauge.samples()] == [bool(stuck)]
+    assert len([each for each in caplog.records if each.name == "rowbus.telemetry"]) == len(stuck)

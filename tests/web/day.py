@@ -35,6 +35,7 @@ from rowbus.database.backends import addresses_of, inspecting, open_database
 from rowbus.errors import RowbusError
 from rowbus.log.examination import examine, examine_logs
 from rowbus.messages.headers import Header
+from rowbus.sagas.table import examine_sagas
 from rowbus.testing import temporary_database
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import Level
@@ -245,6 +246,7 @@ class Day:
         try:
             with inspecting(open_database(dsn)) as session:
                 findings = [*examine(session, catalog_of(addresses_of(dsn)), 10_000), *examine_logs(session)]
+                findings += examine_sagas(session, catalog_of(addresses_of(dsn)))
         except RowbusError as error:
             return str(error)
         return "\n".join(
@@ -318,6 +320,10 @@ class Day:
         """Have a recurring message be due that nobody sends."""
         self.database.execute(NIGHTLY)
 
+    def stick(self) -> None:
+        """Have a saga's timeout be overdue, though its endpoint runs."""
+        self.database.execute(STUCK)
+
     def use_up(self) -> None:
         """Take most of the server's connections."""
         ((limit,),) = self.database.execute("select current_setting('max_connections')::int").fetchall()
@@ -353,6 +359,15 @@ create table "Keeper.Recurring" (
     name text primary key, schedule text not null, next_due timestamptz not null, last_sent timestamptz
 );
 insert into "Keeper.Recurring" values ('nightly', 'every 9:00:00', now() - interval '40 seconds')
+"""
+STUCK: Final = """
+create table "Sales.OrderSaga" (
+    id uuid not null default gen_random_uuid() primary key, correlation text not null unique, state jsonb not null,
+    version int not null, concurrency int not null, originator text, original_message_id text,
+    timeouts jsonb not null, began timestamptz not null default now(), changed timestamptz not null default now()
+);
+insert into "Sales.OrderSaga" (correlation, state, version, concurrency, timeouts)
+select 'A-17', '{}', 1, 1, jsonb_build_array(jsonb_build_object('id', 'x', 'due', now() - interval '90 seconds'))
 """
 
 
@@ -419,8 +434,11 @@ def faults() -> list[Fault]:
         Fault(
             "the disk is full",
             Day.fill_disk,
-            alert="RowbusNotReady",
-            log=("sales", "No space left"),
+            page="disk is full",
+            path="/doctor",
+            doctor="the server's disk is full",
+            alert="RowbusDiskFull",
+            log=("sales", "the server's disk is full"),
             readyz="sales",
         ),
         Fault(
@@ -432,7 +450,15 @@ def faults() -> list[Fault]:
             alert="RowbusErrorQueueGrows",
             log=("sales", "no headers|headers"),
         ),
-        Fault("a saga is stuck", lambda _: None),
+        Fault(
+            "a saga is stuck",
+            Day.stick,
+            page="sagas? (is|are) stuck",
+            doctor="sagas? (is|are) stuck",
+            alert="RowbusSagaStuck",
+            log=("metrics", "stuck"),
+            path="/doctor",
+        ),
         Fault(
             "a recurring message is missed",
             Day.miss,

@@ -26,6 +26,7 @@ from rowbus.running.signals import run_until_signalled
 from rowbus.running.telemetry.listener import address_of
 from rowbus.running.telemetry.series import exposition
 from rowbus.running.telemetry.service import MeasuredService
+from rowbus.sagas.table import StuckSagas, examine_sagas
 from rowbus.transport.delayed_store.diagnosis import diagnose_store
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import Level, diagnose_left_out
@@ -67,6 +68,7 @@ def doctor(
         findings += [diagnose_left_out(str(address), reason) for address, reason in left_out.items()]
         if location.has_logs:
             findings += examine_logs(session)
+        findings += examine_sagas(session, catalog_of(addresses))
         findings += examine_contracts(session, addresses)
         if endpoint is not None:
             outbox = endpoint.addresses.for_endpoint(f"{endpoint.name.replace('.', '_')}_OutboxData")
@@ -104,7 +106,8 @@ def metrics(
     each database is enough. The role needs what `rowbus doctor` needs. Processes that serve have --metrics, which
     tells of them. Exit code 1: the database could not be reached.
     """
-    gauges = DatabaseGauges(addresses_in(database, None), has_logs=open_database(database).has_logs)
+    has_logs = open_database(database).has_logs
+    gauges = DatabaseGauges(addresses_in(database, None), StuckSagas().measure, has_logs=has_logs)
     measurer = Measurer(open_database(database), gauges)
     if listen is None:
         show_text(exposition(measurer.read()).rstrip("\n"))

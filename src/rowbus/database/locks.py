@@ -57,6 +57,10 @@ def receiver_lock(queue: str) -> str:
     return f"rowbus receiver {queue}"
 
 
+FULL_DISK_LOCK: Final = "rowbus full disk"
+"""The name of the lock that all processes share whom the server refuses to write for want of room."""
+
+
 def answers_lock(queue: str) -> str:
     """Name the lock of who asks, and has its answers come to a queue."""
     return f"rowbus answers {queue}"

@@ -41,6 +41,7 @@ from rowbus.transport.queues.catalog.ownership import LOCKED
 from rowbus.transport.queues.diagnosis import (
     diagnose_ended_loops,
     diagnose_fault,
+    diagnose_full_disk,
     diagnose_lanes,
     diagnose_left_out,
     diagnose_outbox,
@@ -76,6 +77,8 @@ def examine(session: Session, catalog: Catalog, most: int) -> Iterator[Finding]:
     yield from server.findings_on_holders(session.run(catalog.snapshot_holders()))
     if (ended := catalog.ended_loops()) is not None:
         yield from diagnose_ended_loops(session.run(ended))
+    if (full := catalog.full_disks()) is not None:
+        yield from diagnose_full_disk(session.run(full))
     queues = find_queues(session, catalog)
     for queue, *lanes in with_lanes(queues, attrgetter("address")):
         yield from diagnose_lanes(queue, lanes)

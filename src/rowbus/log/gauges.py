@@ -35,7 +35,7 @@ from rowbus.transport.queues.traffic import Kind, Traffic, traffic_of
 from rowbus.transport.recurring.table import lateness
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rowbus.database.sessions import Session
     from rowbus.errors import RowbusError
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.running.telemetry.series import Family
     from rowbus.transport.delayed.table import DelayedState
+    from rowbus.transport.queues.catalog.table import Catalog
     from rowbus.transport.queues.shape import QueueShape
 
 
@@ -225,8 +226,17 @@ class _Beside(NamedTuple):
 class DatabaseGauges:
     """Reads the gauges of one database, one reading at a time."""
 
-    def __init__(self, addresses: Addresses, *, has_logs: bool) -> None:
-        """Take how names become addresses there; `has_logs`: whether its kind can have logs. No I/O."""
+    def __init__(
+        self,
+        addresses: Addresses,
+        *more: Callable[[Session, Catalog], Sequence[Family]],
+        has_logs: bool,
+    ) -> None:
+        """Take how names become addresses there; `has_logs`: whether its kind can have logs. No I/O.
+
+        `more` measures what higher layers keep.
+        """
+        self._more = more
         self._catalog = catalog_of(addresses)
         self._has_logs = has_logs
         self._drivers = SparkDrivers()
@@ -238,7 +248,8 @@ class DatabaseGauges:
         queues = self._queues(session, left_out)
         delayed = self._delayed(session, left_out)
         logs = self._logs(session) if self._has_logs else []
-        return [*queues, *delayed, *LeftOutGauges(left_out).families(), *logs]
+        more = [family for measure in self._more for family in measure(session, self._catalog)]
+        return [*queues, *delayed, *LeftOutGauges(left_out).families(), *logs, *more]
 
     def _queues(self, session: Session, left_out: dict[QueueAddress, str]) -> list[Family]:
         gauges = QueueGauges()

@@ -1,25 +1,57 @@
-"""The table of a saga: the operations on it, on every database.
+"""The table of a saga: the operations on it, on every database, and which sagas are stuck.
 
-Invariant: nothing here names a database.
+Invariants: nothing here names a database but `COLUMNS`. What says which are stuck is bounded, however many there are.
 """
 
 from __future__ import annotations
 
+import logging
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from rowbus.database.backends import bound_table
 from rowbus.database.statements import Statement
+from rowbus.errors.strangers import printable
+from rowbus.running.telemetry.series import Gauge
 from rowbus.sagas.timeouts import NONE
+from rowbus.transport.queues.catalog.looking import find_tables, look_at_each
+from rowbus.transport.queues.diagnosis import Finding, Level, duration
 from rowbus.transport.queues.records.table import RecordStatements
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from rowbus.database.sessions import Session
     from rowbus.database.statements import Rows
     from rowbus.messages.address import Addresses, QueueAddress
+    from rowbus.running.telemetry.series import Family
+    from rowbus.transport.queues.catalog.table import Catalog
 
+
+logger = logging.getLogger("rowbus.telemetry")
+
+COLUMNS: Final = {
+    "id": "pg_catalog.uuid",
+    "correlation": "pg_catalog.text",
+    "state": "pg_catalog.jsonb",
+    "version": "pg_catalog.int4",
+    "concurrency": "pg_catalog.int4",
+    "originator": "pg_catalog.text",
+    "original_message_id": "pg_catalog.text",
+    "timeouts": "pg_catalog.jsonb",
+    "began": "pg_catalog.timestamptz",
+    "changed": "pg_catalog.timestamptz",
+}
+"""By which such a table is found, on PostgreSQL."""
+
+STUCK_AFTER: Final = timedelta(minutes=1)
+"""So long a timeout may be overdue: by then, what delayed it for a moment is over."""
+
+LONGEST_SHOWN: Final = 100  # characters of the text that finds one
+LOOKED_AT: Final = 10_000  # sagas of a table
+MOST_STUCK: Final = 100
 
 NO_ID: Final = str(UUID(int=0))
 
@@ -44,6 +76,13 @@ class KeptSaga(NamedTuple):
     row: SagaRow
     began: datetime
     changed: datetime
+
+
+class StuckSaga(NamedTuple):
+    """A saga whose timeout is overdue, by how much: its message fails again and again, waits, or is lost."""
+
+    correlation: str
+    overdue: timedelta
 
 
 class Beginning(NamedTuple):
@@ -102,6 +141,15 @@ class SagaTable(RecordStatements):
         query = self._load("page", "Failed to look into")
         return Statement(query, {"after": after, "beginning": beginning, "most": most}, self._kept)
 
+    def stuck(self) -> Statement[list[StuckSaga]]:
+        """Find up to `MOST_STUCK` sagas with a timeout that is overdue, among `LOOKED_AT`. On PostgreSQL."""
+        parameters = {
+            "looked_at": LOOKED_AT,
+            "most": MOST_STUCK,
+            "overdue_by": int(STUCK_AFTER.total_seconds()),
+        }
+        return Statement(self._load("overdue", "Failed to look into"), parameters, _stuck)
+
     def look(self, key: str) -> Statement[list[KeptSaga]]:
         """Look at the saga of an id, or found by a text: one, none, or both."""
         query = self._load("look", "Failed to look into")
@@ -137,6 +185,67 @@ class SagaTable(RecordStatements):
             KeptSaga(SagaRow._make(row), self._instant(began), self._instant(changed))
             for *row, began, changed in rows
         ]
+
+
+def _stuck(rows: Rows, _count: int) -> list[StuckSaga]:
+    found: list[StuckSaga] = []
+    for correlation, due, at in rows:
+        with suppress(ValueError):  # no text of ours
+            found.append(StuckSaga(correlation, at - datetime.fromisoformat(due)))
+    return found
+
+
+def examine_sagas(session: Session, catalog: Catalog) -> Iterator[Finding]:
+    """Judge the sagas of a database, as far as they can be read; none on SQL Server."""
+    for address, stuck in find_stuck(session, catalog).items():
+        if stuck:
+            yield diagnose_stuck(address, stuck)
+
+
+def find_stuck(session: Session, catalog: Catalog) -> dict[QueueAddress, list[StuckSaga]]:
+    """Find the stuck sagas of each table that can be read."""
+    found = find_tables(session, catalog, COLUMNS).tables
+    return look_at_each(session, found, lambda address: saga_table(address).stuck()).answers
+
+
+def diagnose_stuck(address: QueueAddress, stuck: Sequence[StuckSaga]) -> Finding:
+    """Tell of the sagas of a table that do not go on."""
+    first = stuck[0]
+    count = f"{len(stuck)} or more sagas are" if len(stuck) == MOST_STUCK else f"{len(stuck)} sagas are"
+    count = "a saga is" if len(stuck) == 1 else count
+    key = printable(first.correlation, LONGEST_SHOWN)
+    text = f"{count} stuck: a timeout of {key} is overdue for {duration(first.overdue)}"
+    endpoint, _, saga = address.table.rpartition(".")
+    advice = (
+        "if its message has failed, retry it: `rowbus errors list`; if it waits, start the endpoint; "
+        f"if it is lost: `rowbus sagas resend-timeouts {endpoint} {saga}`"
+    )
+    return Finding(Level.WARN, str(address), text, advice)
+
+
+class StuckSagas:
+    """Measures which sagas are stuck, and warns of a table when it begins to have some."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._warned: set[QueueAddress] = set()
+
+    def measure(self, session: Session, catalog: Catalog) -> list[Family]:
+        """Measure for how long the timeout of a saga is overdue, a value a table; 0 where none is for long."""
+        gauge = Gauge(
+            "rowbus_saga_overdue_seconds",
+            "How long the timeout of a saga that is overdue for longest is so; 0: none for a minute.",
+            ("table",),
+        )
+        found = find_stuck(session, catalog)
+        for address, stuck in found.items():
+            late = max((one.overdue for one in stuck), default=timedelta())
+            gauge.set(late.total_seconds(), (str(address),))
+            if stuck and address not in self._warned:
+                finding = diagnose_stuck(address, stuck)
+                logger.warning("%s: %s; %s", *finding[1:])
+        self._warned = {address for address, stuck in found.items() if stuck}
+        return [gauge]
 
 
 def id_in(key: str) -> str:

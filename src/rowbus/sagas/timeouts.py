@@ -6,7 +6,7 @@ delayed messages, however many wait there.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -81,4 +81,4 @@ def noted(send: DelayedSend, due: datetime) -> Timeout:
     """Return the note of a timeout that is about to be sent."""
     headers = send.message.headers
     kept = {name: text for name in KEPT if (text := headers.get(name)) is not None}
-    return Timeout(headers[Header.MESSAGE_ID] or "", due, kept, send.message.body)
+    return Timeout(headers[Header.MESSAGE_ID] or "", due.astimezone(UTC), kept, send.message.body)

@@ -16,6 +16,7 @@ from starlette.responses import PlainTextResponse, Response
 from rowbus.errors import RowbusError
 from rowbus.log.gauges import DatabaseGauges, unreachable
 from rowbus.running.telemetry.series import CONTENT_TYPE, exposition
+from rowbus.sagas.table import StuckSagas
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -38,7 +39,7 @@ class Metrics:
         """Take the site, and what knows who makes a request. No I/O."""
         self._site = site
         self._who = who
-        self._gauges = DatabaseGauges(site.addresses, has_logs=site.database.has_logs)
+        self._gauges = DatabaseGauges(site.addresses, StuckSagas().measure, has_logs=site.database.has_logs)
         self._reading = asyncio.Lock()
         self._text = ""
         self._read_at = float("-inf")

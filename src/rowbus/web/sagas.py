@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.sagas.history.table import history_table
 from rowbus.sagas.resending import end
-from rowbus.sagas.table import saga_table
+from rowbus.sagas.table import COLUMNS, saga_table
 from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_tables, is_there, look, looking
@@ -35,18 +35,6 @@ if TYPE_CHECKING:
     from rowbus.web.operations import Operation
     from rowbus.web.visit import Visit
 
-COLUMNS: Final = {
-    "id": "pg_catalog.uuid",
-    "correlation": "pg_catalog.text",
-    "state": "pg_catalog.jsonb",
-    "version": "pg_catalog.int4",
-    "concurrency": "pg_catalog.int4",
-    "originator": "pg_catalog.text",
-    "original_message_id": "pg_catalog.text",
-    "timeouts": "pg_catalog.jsonb",
-    "began": "pg_catalog.timestamptz",
-    "changed": "pg_catalog.timestamptz",
-}
 ON_A_PAGE: Final = 50
 MOST_LINES: Final = 200
 GONE: Final = "There is no such saga: it has completed, or the address is wrong."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.messages.message import read_headers
-from rowbus.sagas.table import saga_table
+from rowbus.sagas.table import COLUMNS, saga_table
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_tables, looking
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -20,7 +20,6 @@ from rowbus.transport.recoverability.failed_message import read
 from rowbus.transport.recoverability.failures.table import failures_table
 from rowbus.web.delayed import WaitingRow
 from rowbus.web.pages import Page, View
-from rowbus.web.sagas import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

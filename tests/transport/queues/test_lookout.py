@@ -13,10 +13,13 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.messages.address import QueueAddress
+from rowbus.running.telemetry.process import REFUSED_AT, note_full_disk
+from rowbus.transport.queues.catalog.postgresql import full_disks
+from rowbus.transport.queues.diagnosis import diagnose_full_disk
 from rowbus.transport.queues.lookout import Lookout, QueueWatch
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving.decisions import FROM_THE_START
-from tests.conformance.transport import within
+from tests.conformance.transport import eventually, within
 from tests.fixtures.command_line import as_role
 from tests.fixtures.sessions import put, run
 
@@ -90,3 +93,22 @@ async def test_a_look_takes_its_share_of_the_round_trip(hall: Hall) -> None:
 
     assert len(set(hall.seconds)) == 1
     assert sum(hall.seconds) < asyncio.get_running_loop().time() - began
+
+
+async def test_a_process_that_meets_a_full_disk_is_shown_until_there_is_room_again(hall: Hall) -> None:
+    def texts() -> list[str]:
+        return [each.text for each in diagnose_full_disk(hall.session.run(full_disks()))]
+
+    async def is_told() -> bool:
+        return bool(texts())
+
+    async def is_over() -> bool:
+        return not texts()
+
+    waiting = asyncio.create_task(hall.wait(hall.queue("Sales")))
+    note_full_disk()
+    await eventually(is_told)
+    assert texts()[0].startswith("the server's disk is full: it refuses to write for 1 process, ")
+    REFUSED_AT.clear()
+    await eventually(is_over)
+    waiting.cancel()

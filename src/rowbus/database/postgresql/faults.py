@@ -25,6 +25,7 @@ from rowbus.errors import (
 )
 from rowbus.errors.strangers import attribute, is_a, sqlstate_of, text_of
 from rowbus.running.backoff import doubling
+from rowbus.running.telemetry import process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +59,7 @@ _PLANS: dict[str, str] = dict.fromkeys(
 _LIMIT_EXCEEDED = "53400"
 _LOCKED = "55P03"  # a lock was not to be had in time
 _IO_ERROR = "58030"
+_DISK_FULL = "53100"
 _SAID_AGAIN = re.compile(
     r"^connection failed: | Is the server running on that host and accepting TCP/IP connections\?"
 )
@@ -70,6 +72,8 @@ def translate(error: psycopg.Error, query: Query | None = None, *, sends: bool =
     """Return our error for one of the driver's; the caller raises it `from` the original."""
     state = sqlstate_of(error)
     transient = is_transient(error) or (sends and state == _LOCKED)
+    if state == _DISK_FULL:
+        process.note_full_disk()
     if state in _NOT_THERE and query is not None and query.queue is not None:
         remedy = query.remedy or "the queue does not exist; create it with `rowbus queue create`."
         return QueueNotFoundError(f"{query.failing}: {remedy}", queue=query.queue)
@@ -157,7 +161,7 @@ def _kind(error: psycopg.Error) -> type[StorageError]:
 def _explanation(error: psycopg.Error) -> str:
     """Say what the server or, in several lines, libpq said, in one line: it becomes a line of a log."""
     said = " ".join((_said(error, "message_primary") or text_of(error) or type(error).__name__).split())
-    return _SAID_AGAIN.sub("", said)
+    return (f"{process.DISK_FULL}: " if sqlstate_of(error) == _DISK_FULL else "") + _SAID_AGAIN.sub("", said)
 
 
 def _said(error: psycopg.Error, field: str) -> str:

@@ -1,4 +1,4 @@
-"""Facts of a process that need no measuring: its outages, its loops that ended, its processor time and its memory.
+"""Facts of a process that need no measuring: its outages, a full disk, loops that ended, processor time and memory.
 
 Invariants: asks the operating system and this process's own memory, never a database; an outage is listed from its
 first failure to its end, or to the end of the service that had it. That a loop ended unasked is known as long as the
@@ -60,6 +60,24 @@ def going_on() -> list[str]:
     )
 
 
+DISK_FULL: Final = "the server's disk is full"
+FULL_FOR: Final = (
+    15.0  # seconds after an error that a disk counts as full; who was refused tries again in ten
+)
+
+REFUSED_AT: Final[list[float]] = []
+
+
+def note_full_disk() -> None:
+    """Note that the server has just had no room to write."""
+    REFUSED_AT[:] = [time.monotonic()]
+
+
+def disk_is_full() -> bool:
+    """Say whether the server's disk is full, as far as this process has met it."""
+    return bool(REFUSED_AT) and time.monotonic() - REFUSED_AT[0] < FULL_FOR
+
+
 class EndedLoop(NamedTuple):
     """A loop that ended though nobody asked it to: how often, when last, in seconds since 1970, and by what."""
 
@@ -99,6 +117,8 @@ def process_families(*, is_ready: bool) -> list[Gauge]:
     failing = Gauge("rowbus_failing", "Activities that fail now: outages that go on.", ("activity",))
     for activity in going_on():
         failing.set(1, (activity,))
+    full = Gauge("rowbus_disk_full", "Whether the server's disk is full, as far as the process has met it.")
+    full.set(float(disk_is_full()))
     ended = Counter("rowbus_loops_ended", "Ends of loops that nobody asked to end.", ("loop",))
     for loop, one in ENDED.items():
         ended.add((loop,), one.times)
@@ -107,7 +127,7 @@ def process_families(*, is_ready: bool) -> list[Gauge]:
     used = resource.getrusage(resource.RUSAGE_SELF)
     processor = Counter("process_cpu_seconds", "Processor time used.")
     processor.add(amount=used.ru_utime + used.ru_stime)
-    return [ready, failing, ended, started, processor, *_memory()]
+    return [ready, failing, full, ended, started, processor, *_memory()]
 
 
 def _memory() -> list[Gauge]:

@@ -138,6 +138,7 @@ class MeasuredService:
             return Answer("ready\n")
         failing = await self.troubles()
         why = "".join(f"{activity}: fails\n" for activity in failing) or "starting, or stopping\n"
+        why += f"{outages.DISK_FULL}\n" if await self.meets_full_disk() else ""
         return Answer(f"not ready\n{why}", 503)
 
     async def is_ready(self) -> bool:
@@ -147,6 +148,10 @@ class MeasuredService:
     async def troubles(self) -> Sequence[str]:
         """Return what fails now."""
         return outages.going_on()
+
+    async def meets_full_disk(self) -> bool:
+        """Say whether the server's disk is full."""
+        return outages.disk_is_full()
 
 
 def worker_address() -> Address | None:
@@ -194,6 +199,10 @@ class ToldWorkers(MeasuredService):
         ready = {number for number, (status, _) in answers.items() if status == 200}  # noqa: PLR2004 - HTTP's
         wanted = [str(number) for number in range(1, self._workers.count + 1)]
         return [f"worker {number}" for number in wanted if number not in ready]
+
+    async def meets_full_disk(self) -> bool:
+        """Say whether a worker says that the server's disk is full."""
+        return any(outages.DISK_FULL in body for _, body in (await self._ask("/readyz")).values())
 
     async def ended(self) -> Sequence[str]:
         """Return what the workers say of their loops, those that answer soon: a probe has not much patience."""

@@ -140,6 +140,13 @@ class EndedLoops(NamedTuple):
     times: int
 
 
+class FullDisk(NamedTuple):
+    """Processes at a place (None: not known) that the server refuses to write for want of room."""
+
+    place: str | None
+    processes: int
+
+
 class Storage(NamedTuple):
     """The size of a queue: rows are estimates, `bytes` is the file of the table, without indexes and bodies aside."""
 
@@ -282,6 +289,20 @@ def diagnose_ended_loops(programs: Sequence[EndedLoops]) -> Iterator[Finding]:
             f"ended {program.times} times{place} though nobody asked them to, and were begun anew",
             "its log (CRITICAL) says why, its /livez which; start it anew if they go on ending",
         )
+
+
+def diagnose_full_disk(found: Sequence[FullDisk]) -> Iterator[Finding]:
+    """Tell of a full disk, which only those know who were refused: the server does not say what is free."""
+    if not found:
+        return
+    places = ", ".join(sorted({one.place for one in found if one.place is not None})) or "hidden places"
+    advice = (
+        "make room on the server, then all goes on by itself; `snapshots` names what keeps rows from being removed, "
+        "`rowbus log list` the sizes of logs"
+    )
+    count = sum(one.processes for one in found)
+    text = f"the server's disk is full: it refuses to write for {count} processes, from {places}"
+    yield Finding(Level.FAIL, "disk", text.replace("1 processes", "1 process"), advice)
 
 
 def _age_level(holder: SnapshotHolder) -> Level:

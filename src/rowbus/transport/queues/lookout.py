@@ -15,10 +15,12 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
+from rowbus.database.locks import FULL_DISK_LOCK
 from rowbus.database.statements import Statement, load, no_rows
 from rowbus.errors import ConnectionLostError, RowbusError, StorageError
 from rowbus.running.scope import out_of_scope
 from rowbus.running.service import keep
+from rowbus.running.telemetry.process import disk_is_full
 from rowbus.running.waiting import cancel
 
 if TYPE_CHECKING:
@@ -34,7 +36,9 @@ ANSWERED_WITHIN: Final = (
     30.0  # seconds; a server that has taken the looks and does not answer in them is away
 )
 PATIENCE: Final = 120.0  # seconds, shared by all that are watched: 200 tables leave each 0.6
-LONGEST_SLEEP: Final = 60.0  # seconds, while all are busy
+LONGEST_SLEEP: Final = (
+    2.0  # seconds, while all are busy: then it looks whether the disk is full, in its own memory
+)
 TOGETHER: Final = 0.4  # of its pause, by which a look may come early to come with others
 AT_ONCE: Final = 200  # tables of one look: what is notified meanwhile waits for it, tens of milliseconds
 CONFIGURE: Final = Statement(
@@ -86,6 +90,7 @@ class Lookout:
         self._session: AsyncSession | None = None
         self._heard: dict[str, QueueWatch] = {}  # by channel, what the session listens for
         self._shown: set[QueueWatch] = set()  # whom the session shows as receiving
+        self._shows_full_disk = False
         self._muted: set[QueueWatch] = set()
         self._hinted: set[QueueWatch] = set()  # notified of while they were busy
         self._until = 0.0  # when the next look is due for which the task sleeps
@@ -204,11 +209,14 @@ class Lookout:
 
     async def _show(self, session: AsyncSession) -> None:
         """Have operators see for whom the process works; a server that refuses the locks hides it, and no more."""
-        if self._members == self._shown:
+        is_full = disk_is_full()
+        if self._members == self._shown and is_full == self._shows_full_disk:
             return
         new, gone = self._members - self._shown, self._shown - self._members
-        self._shown = set(self._members)
+        full = [] if is_full == self._shows_full_disk else [presence(FULL_DISK_LOCK, hidden=not is_full)]
+        self._shown, self._shows_full_disk = set(self._members), is_full
         statements = [
+            *full,
             *(statement for watch in new for statement in watch.table.show_receiver()),
             *(statement for watch in gone for statement in watch.table.hide_receiver()),
         ]
@@ -263,10 +271,19 @@ class Lookout:
         session, self._session = self._session, None
         self._heard.clear()
         self._shown.clear()
+        self._shows_full_disk = False
         self._muted.clear()
         self._hinted.clear()
         self._until = 0.0
         return session
+
+
+def presence(lock_name: str, *, hidden: bool = False) -> Statement[None]:
+    """Show something of this process by a shared session lock until the session ends, or no longer. Never waits."""
+    file = "hide_receiver" if hidden else "show_receiver"
+    path = f"transport/queues/sql/postgresql/{file}.sql"
+    query = load(path, failing="Failed to show what this process does", prepare=False)
+    return Statement(query, {"lock_name": lock_name}, no_rows)
 
 
 async def close(session: AsyncSession | None) -> None:

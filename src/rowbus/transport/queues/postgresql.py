@@ -26,6 +26,7 @@ from rowbus.database.statements import (
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.message import MessageRow, PeekedMessage, random_uuid_texts, random_uuids
 from rowbus.settings import LARGEST_MESSAGE, LONGEST_HEADERS_READ, LONGEST_READ
+from rowbus.transport.queues.lookout import presence
 from rowbus.transport.queues.owners import find_ownership
 from rowbus.transport.queues.shape import QueueColumn, takes_messages
 from rowbus.transport.queues.table import OversizedMessage, Place
@@ -322,15 +323,11 @@ class QueueTable:
 
         Takes a shared session lock; never waits.
         """
-        return [self._presence("show_receiver")]
+        return [presence(receiver_lock(str(self.address)))]
 
     def hide_receiver(self) -> list[Statement[None]]:
         """Give the lock of one `show_receiver` back."""
-        return [self._presence("hide_receiver")]
-
-    def _presence(self, operation: str) -> Statement[None]:
-        query = self._once(operation, "Failed to show who receives from")
-        return Statement(query, {"lock_name": receiver_lock(str(self.address))}, no_rows)
+        return [presence(receiver_lock(str(self.address)), hidden=True)]
 
 
 class _Copies(NamedTuple):

@@ -28,6 +28,7 @@ from rowbus.log.schema import table as log_schema
 from rowbus.log.spark_drivers import SparkDrivers
 from rowbus.log.ticker import ticks
 from rowbus.messages.message import read_headers, time_sent
+from rowbus.sagas.table import examine_sagas
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pauses.table import paused
 from rowbus.transport.queues.catalog.looking import (
@@ -39,7 +40,7 @@ from rowbus.transport.queues.catalog.looking import (
     sort_out,
 )
 from rowbus.transport.queues.catalog.table import catalog_of
-from rowbus.transport.queues.diagnosis import Finding, Level
+from rowbus.transport.queues.diagnosis import SNAPSHOT_WARNING, Finding, Level
 from rowbus.transport.queues.traffic import CLOCK_OFF, HEAP, Kind
 from rowbus.web.sampling.snapshot import (
     AbsentEndpoint,
@@ -59,6 +60,9 @@ if TYPE_CHECKING:
 
 SHARE: Final = 0.01
 """Of the time, at most, that one part keeps a session busy: what took 0.1 s is not looked at again for 10 s."""
+
+QUEUES_SHARE: Final = 0.03
+"""Of the time, for the queues."""
 
 URGENT_SHARE: Final = 0.1
 """Of the time, for what people wait for: who has gone, and what the doctor finds."""
@@ -244,7 +248,7 @@ class Look:
         self._delayed = FoundTables([], {})
         self._delayed_catalogue = Pace(DELAYED_CATALOGUE_PERIOD)
         self._parts = [
-            Part("queues", Pace(period), self._find_queues),
+            Part("queues", Pace(period, QUEUES_SHARE), self._find_queues),
             Part("delayed messages", Pace(period), self._find_delayed),
         ]
         if is_postgresql:
@@ -254,6 +258,7 @@ class Look:
         self._parts.append(Part("findings", self._examination, self._examine))
         self._seen: dict[QueueAddress, AbsentEndpoint] = {}
         self._state: object = None
+        self._alarms: tuple[bool, ...] = ()
 
     def take(self, session: Session, before: Snapshot) -> Snapshot:
         """Look at what is due; the rest is as before. Raises ConnectionLostError."""
@@ -284,10 +289,11 @@ class Look:
         self._delayed_catalogue.hasten()
 
     def _examine_what_changed(self, found: Snapshot) -> None:
-        """Have the doctor come at once when a receiver or the ticker goes or comes, or a queue is in trouble."""
+        """Have the doctor come at once when a receiver or the ticker goes or comes, or something is in trouble."""
         now = datetime.now(UTC)
         troubled = frozenset(queue.address for queue in found.queues if _is_troubled(queue, now))
-        state = (frozenset(one.queue for one in found.receivers), found.ticker is None, troubled)
+        receiving = frozenset(one.queue for one in found.receivers)
+        state = (receiving, found.ticker is None, troubled, self._alarms)
         if self._state not in {None, state}:
             self._examination.hasten()
         self._state = state
@@ -316,18 +322,27 @@ class Look:
         yield from examine(session, self._catalog, MOST_DELAYED)
         if self._has_logs:
             yield from examine_logs(session)
+        yield from examine_sagas(session, self._catalog)
         yield from examine_contracts(session, self._addresses)
 
     def _find_instances(self, session: Session, _now: float) -> dict[str, Any]:
         asked = self._catalog.receivers(self._queues.addresses)
         found = tuple(session.run(asked)) if asked is not None else ()
         gone = self._miss(found, datetime.now(UTC))
+        self._alarms = self._find_alarms(session)
         return {
             "instances": tuple(session.run(instances())),
             "receivers": found,
             "gone": gone,
             "pauses": paused(session, self._addresses),
         }
+
+    def _find_alarms(self, session: Session) -> tuple[bool, ...]:
+        """Say whether a disk is full, and whether a transaction has been open for long."""
+        full = self._catalog.full_disks()
+        lasted = [holder.lasted for holder in session.run(self._catalog.snapshot_holders())]
+        is_old = any(each is not None and each >= SNAPSHOT_WARNING for each in lasted)
+        return full is not None and bool(session.run(full)), is_old
 
     def _miss(self, found: Iterable[Receivers], now: datetime) -> tuple[AbsentEndpoint, ...]:
         """Remember who receives now, and return who did in the last day and does not."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rowbus.database.locks import receiver_lock
+from rowbus.database.locks import FULL_DISK_LOCK, receiver_lock
 from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog.table import Guard
-from rowbus.transport.queues.diagnosis import EndedLoops, ServerFacts, SnapshotHolder, Storage
+from rowbus.transport.queues.diagnosis import EndedLoops, FullDisk, ServerFacts, SnapshotHolder, Storage
 from rowbus.transport.queues.owners import find_owners, refuse_foreign_schema
 from rowbus.transport.queues.shape import Key, QueueColumn, QueueShape, Sequence
 from rowbus.transport.queues.traffic import QueueState, Receivers
@@ -74,6 +74,12 @@ def receivers(addresses: Iterable[QueueAddress]) -> Statement[list[Receivers]]:
         return [Receivers(queues[name], *found) for name, *found in rows]
 
     return Statement(query, parameters, decode)
+
+
+def full_disks() -> Statement[list[FullDisk]]:
+    """Find the processes that the server refuses to write for want of room, by the lock that they share."""
+    query = _load("receivers", "Failed to look for processes that meet a full disk")
+    return Statement(query, {"queues": [""], "lock_names": [FULL_DISK_LOCK]}, _full_disks)
 
 
 def owners(addresses: Iterable[QueueAddress]) -> Statement[Mapping[QueueAddress, Ownership]]:
@@ -256,6 +262,10 @@ def _holders(rows: Rows, _count: int) -> list[SnapshotHolder]:
 
 def _ended(rows: Rows, _count: int) -> list[EndedLoops]:
     return [EndedLoops._make(row) for row in rows]
+
+
+def _full_disks(rows: Rows, _count: int) -> list[FullDisk]:
+    return [FullDisk(place, processes) for _, place, processes, *_ in rows]
 
 
 def _addresses(rows: Rows, _count: int) -> list[QueueAddress]:

@@ -112,6 +112,9 @@ class Catalog:
     def ended_loops(self) -> None:
         """Find nothing: sessions there do not say it."""
 
+    def full_disks(self) -> None:
+        """Find nothing: sessions there do not say it."""
+
     def schema_exists(self, schema: str) -> Statement[bool]:
         """Say whether a schema exists."""
         query = _load("schema_exists", f"Failed to look for the schema {schema}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Statement, Steps
     from rowbus.messages.address import Addresses, QueueAddress
-    from rowbus.transport.queues.diagnosis import EndedLoops, Server, SnapshotHolder, Storage
+    from rowbus.transport.queues.diagnosis import EndedLoops, FullDisk, Server, SnapshotHolder, Storage
     from rowbus.transport.queues.shape import QueueShape
     from rowbus.transport.queues.traffic import QueueState, Receivers
 
@@ -103,6 +103,10 @@ class Catalog(Protocol):
 
     def ended_loops(self) -> Statement[list[EndedLoops]] | None:
         """Find the programs of which loops ended unasked; None where sessions do not say it."""
+        raise NotImplementedError
+
+    def full_disks(self) -> Statement[list[FullDisk]] | None:
+        """Find the processes that meet a full disk of the server; None where sessions do not say it."""
         raise NotImplementedError
 
     def schema_exists(self, schema: str) -> Statement[bool]:
