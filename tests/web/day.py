@@ -3,12 +3,15 @@
 Real processes of the command line, a real Prometheus with the rules of deploy/ as they are, and the embedded server.
 The faults stay while the page, the doctor, the alerts, the logs and /readyz are asked; the database goes away at the
 end. A table is printed: `no` was to be said and was not, `-` cannot be said there. Some five minutes.
+
+`--many` weighs the page beside 500 queues and a million messages: processor time a view, and memory. Some two minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -23,7 +26,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import httpx
 import psycopg
@@ -123,6 +126,15 @@ class Fault:
         return f"| {self.name} | {' | '.join(cells)} |"
 
 
+def entered(web: Running, closing: ExitStack) -> httpx.Client:
+    """Return a browser that a page has let in."""
+    found = web.wait_for(r"lets one browser in at (http://[^/]+)(/\S+)")[0]
+    page = httpx.Client(base_url=found[1], timeout=60, follow_redirects=True)
+    closing.callback(page.close)
+    assert page.get(found[2]).status_code == 200
+    return page
+
+
 class Day:
     """The system: a shop's processes, the page, Prometheus."""
 
@@ -182,11 +194,7 @@ class Day:
 
     def _enter(self) -> httpx.Client:
         web = self.running["web"] = self.command.start("web", "--port", "0")
-        found = web.wait_for(r"lets one browser in at (http://[^/]+)(/\S+)")[0]
-        page = httpx.Client(base_url=found[1], timeout=60, follow_redirects=True)
-        self._closing.callback(page.close)
-        assert page.get(found[2]).status_code == 200
-        return page
+        return entered(web, self._closing)
 
     def _start_prometheus(self) -> str:
         """Start it; return its address."""
@@ -577,15 +585,90 @@ def measured(folder: Path) -> Iterator[Fault]:
         yield from (*first, last)
 
 
+QUEUES: Final = 500
+EACH: Final = 2_000  # messages
+VISITS: Final = 20
+FILLED: Final = (
+    "insert into {} (id, headers, body) select gen_random_uuid(), %s, '{{}}' from generate_series(1, %s)"
+)
+VIEWS: Final = (
+    "/",
+    "/?page=2",
+    "/?q=Queue-17",
+    "/doctor",
+    "/queue?name=%22public%22.%22Queue-17%22",
+    "/failed",
+    "/search?text=A-17",
+    "/metrics",
+)
+SERVES: Final = "import sys; sys.argv = ['rowbus', 'web', '--port', '0']; from rowbus.cli import main; main()"
+
+
+class Used(NamedTuple):
+    """What a process has used of the processor, in seconds, and occupies now, in bytes."""
+
+    processor: float
+    resident: int
+
+
+def used(pid: int) -> Used:
+    """Ask Linux what a process uses."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = int(fields[11]) + int(fields[12])
+    return Used(ticks / os.sysconf("SC_CLK_TCK"), int(fields[21]) * os.sysconf("SC_PAGESIZE"))
+
+
+def fill(dsn: str, command: CommandLine) -> None:
+    """Make 500 queues with a million messages, and no receiver."""
+    names = [f"Queue-{number}" for number in range(QUEUES)]
+    assert command("queue", "create", "error", *names).returncode == 0
+    headers = json.dumps({Header.ENCLOSED_MESSAGE_TYPES: "Shop.Place"})
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for name in names:
+            connection.execute(sql.SQL(FILLED).format(sql.Identifier(name)), (headers, EACH))
+
+
+def weigh(folder: Path) -> Iterator[str]:
+    """Measure the page beside 500 queues and a million messages: what it costs at rest, and for each view."""
+    with ExitStack() as closing, temporary_database() as dsn:
+        command = CommandLine(dsn, folder)
+        closing.callback(command.end)
+        fill(dsn, command)
+        web = command.start_python(SERVES)
+        page, pid = entered(web, closing), web.process.pid
+        page.get("/")
+        Event().wait(15)
+        before = used(pid)
+        Event().wait(30)
+        at_rest = used(pid).processor - before.processor
+        yield f"| at rest, 30 s | {at_rest * 1000:.0f} ms | {used(pid).resident / 1e6:.0f} MB |\n"
+        for path in VIEWS:
+            before = used(pid)
+            for _ in range(VISITS):
+                assert page.get(path).status_code == 200, path
+            cost = (used(pid).processor - before.processor) / VISITS
+            yield f"| `{path}` | {cost * 1000:.0f} ms | {used(pid).resident / 1e6:.0f} MB |\n"
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.web.day", description=__doc__)
-    parser.add_argument("--faults", action="store_true", required=True, help="make the faults, and measure")
-    parser.parse_args()
-    if shutil.which("prometheus") is None:
+    wanted = parser.add_mutually_exclusive_group(required=True)
+    wanted.add_argument("--faults", action="store_true", help="make the faults, and measure")
+    wanted.add_argument(
+        "--many", action="store_true", help="weigh the page beside 500 queues, a million messages"
+    )
+    given = parser.parse_args()
+    if given.faults and shutil.which("prometheus") is None:
         raise SystemExit("Prometheus is not installed here, and the alerts are its.")
     folder = Path(tempfile.mkdtemp(prefix="rowbus-day-"))
     try:
+        if given.many:
+            sys.stdout.write("| view | processor | resident |\n| --- | --- | --- |\n")
+            for line in weigh(folder):
+                sys.stdout.write(line)
+                sys.stdout.flush()
+            return
         sys.stdout.write(HEAD)
         for fault in measured(folder):
             sys.stdout.write(f"{fault.row()}\n")
