@@ -446,3 +446,22 @@ def test_what_is_dropped_is_listed_first_and_nothing_else_goes(rowbus: CommandLi
         "Sales.Europe.Delayed",
         "SubscriptionRouting",
     ]
+
+
+# -------------------------------------------------------------------------------------------------------- completion
+
+
+def test_names_of_queues_and_logs_complete_and_a_database_that_is_away_completes_none(
+    sales: CommandLine,
+) -> None:
+    assert sales("log", "install").returncode == 0
+    assert sales("log", "create", "orders").returncode == 0
+
+    def after(words: str, **environment: str) -> list[str]:
+        count = str(len(words.split()))
+        done = sales(_ROWBUS_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=count, **environment)
+        return done.stdout.split()
+
+    assert after("rowbus queue purge ") == after("rowbus endpoint drop ") == ["Sales"]
+    assert after("rowbus log consumers ") == ["orders"]
+    assert after("rowbus queue purge ", ROWBUS_DATABASE="host=127.0.0.1 port=1") == []

@@ -23,6 +23,7 @@ from rowbus.cli.options import (
     load_endpoint,
     noting,
     open_database,
+    queue_names,
 )
 from rowbus.cli.output import LogFormat, complain, say, show_json, show_logs, show_table
 from rowbus.cli.serving import serve
@@ -67,7 +68,12 @@ app = typer.Typer(
 )
 
 EndpointName = Annotated[
-    str, typer.Argument(metavar="ENDPOINT", help="The endpoint whose delayed messages they are: Sales.")
+    str,
+    typer.Argument(
+        metavar="ENDPOINT",
+        help="The endpoint whose delayed messages they are: Sales.",
+        autocompletion=queue_names,
+    ),
 ]
 MessageId = Annotated[
     str, typer.Argument(metavar="ID", help="The message's id, as `rowbus delayed list ENDPOINT` shows it.")

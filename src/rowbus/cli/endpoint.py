@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Database, Schema, Verbose, addresses_in, load_endpoint, noting, open_database
+from rowbus.cli.options import (
+    Database,
+    Schema,
+    Verbose,
+    addresses_in,
+    load_endpoint,
+    noting,
+    open_database,
+    queue_names,
+)
 from rowbus.cli.output import complain, say, show_table
 from rowbus.cli.queue.send import time_span
 from rowbus.cli.subscriptions import DEFAULT_TABLE, Table
@@ -54,7 +63,10 @@ LOCK_WAIT = 5_000  # milliseconds that a drop waits for transactions, and others
 Program = Annotated[
     str, typer.Argument(metavar="MODULE:ENDPOINT", help="An endpoint, or a function that returns one.")
 ]
-EndpointName = Annotated[str, typer.Argument(metavar="ENDPOINT", help="An endpoint, by its name: Sales.")]
+EndpointName = Annotated[
+    str,
+    typer.Argument(metavar="ENDPOINT", help="An endpoint, by its name: Sales.", autocompletion=queue_names),
+]
 
 
 @app.callback()

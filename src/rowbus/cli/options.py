@@ -10,7 +10,10 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import re
 import sys
+from contextlib import suppress
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import typer
@@ -22,7 +25,7 @@ from rowbus.errors.strangers import text_of
 from rowbus.messages.address import address_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
     from rowbus import AsyncLog, Endpoint, Log
@@ -41,6 +44,7 @@ DATABASE_HELP = (
     "Connection string: libpq's (a URI or key=value), or mssql://user@host/catalog. "
     "Not given: ROWBUS_DATABASE, else the embedded server."
 )
+_PLAIN = re.compile(r"[\w-]+")  # what no shell needs quoted, and a dot would be
 _WARNED = "rowbus.cli.options.warned"
 
 APPLICATION_NAME = "rowbus command line"
@@ -70,6 +74,66 @@ def _start_logs(verbose: bool) -> bool:
         show_logs(logging.INFO, whole_tracebacks=True)
         logging.getLogger("rowbus.cli").setLevel(logging.DEBUG)  # where errors come from
     return verbose
+
+
+COMPLETED_WITHIN = 1.0  # seconds from TAB until the names have to be there
+
+
+def queue_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete the name of a queue, or of the endpoint that receives there."""
+    return _completed(context, incomplete, _find_queue_names)
+
+
+def log_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete the name of a log."""
+    return _completed(context, incomplete, _find_log_names)
+
+
+def consumer_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete the name of a consumer of the log that is given before it."""
+    log = context.params.get("log")
+    return _completed(context, incomplete, lambda database: _find_consumer_names(database, log))
+
+
+def _completed(context: typer.Context, incomplete: str, find: Callable[[str], Iterable[str]]) -> list[str]:
+    """Return names in time, or none: a shell waits, and no server is started for it."""
+    given = context.params.get("database") or context.find_root().params.get("database")
+    database, found = given or os.environ.get(DATABASE_VARIABLE), list[str]()
+
+    def look() -> None:
+        with suppress(Exception):  # nobody could be told
+            found.extend(find(str(database)))
+
+    if database:
+        looking = Thread(target=look, daemon=True)
+        looking.start()
+        looking.join(COMPLETED_WITHIN)
+    return [name for name in found if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
+
+
+def _find_queue_names(database: str) -> list[str]:
+    from rowbus.transport.queues.catalog.looking import find_queues
+    from rowbus.transport.queues.catalog.table import catalog_of
+
+    names = addresses_in(database, None)
+    with open_database(database).session() as session:
+        shapes = find_queues(session, catalog_of(names))
+    usual = names.for_endpoint("Sales").schema
+    return [shape.address.table for shape in shapes if shape.is_queue and shape.address.schema == usual]
+
+
+def _find_log_names(database: str) -> list[str]:
+    from rowbus.log import catalog
+
+    with open_log_database(database).session() as session:
+        return [state.log for state in session.run(catalog.log_states())]
+
+
+def _find_consumer_names(database: str, log: str | None) -> list[str]:
+    from rowbus.log import catalog
+
+    with open_log_database(database).session() as session:
+        return [one.consumer for one in session.run(catalog.consumer_states()) if log in {None, one.log}]
 
 
 Database = Annotated[
@@ -103,7 +167,9 @@ Schema = Annotated[
 QueueName = Annotated[
     str,
     typer.Argument(
-        metavar="QUEUE", help='A queue: Sales, or "Shop.Sales" with its quotes, or "schema"."table".'
+        metavar="QUEUE",
+        help='A queue: Sales, or "Shop.Sales" with its quotes, or "schema"."table".',
+        autocompletion=queue_names,
     ),
 ]
 BodyString = Annotated[
@@ -120,7 +186,10 @@ CreateSchema = Annotated[
     bool, typer.Option("--create-schema", help="Create the schema too if it is missing.")
 ]
 Queues = Annotated[
-    list[str] | None, typer.Option("--queue", metavar="QUEUE", help="A queue; may be given more than once.")
+    list[str] | None,
+    typer.Option(
+        "--queue", metavar="QUEUE", help="A queue; may be given more than once.", autocompletion=queue_names
+    ),
 ]
 System = Annotated[
     str | None,
@@ -137,9 +206,14 @@ Target = Annotated[
 ]
 
 
-LogName = Annotated[str, typer.Argument(metavar="LOG", help="A log, by its name.")]
-AnyLog = Annotated[str | None, typer.Argument(metavar="LOG", help="Only this log.")]
-ConsumerName = Annotated[str, typer.Argument(metavar="CONSUMER", help="A consumer of the log, by its name.")]
+LogName = Annotated[str, typer.Argument(metavar="LOG", help="A log, by its name.", autocompletion=log_names)]
+AnyLog = Annotated[str | None, typer.Argument(metavar="LOG", help="Only this log.", autocompletion=log_names)]
+ConsumerName = Annotated[
+    str,
+    typer.Argument(
+        metavar="CONSUMER", help="A consumer of the log, by its name.", autocompletion=consumer_names
+    ),
+]
 IntoLog = Annotated[str, typer.Option("--log", metavar="NAME", help="The log.")]
 
 

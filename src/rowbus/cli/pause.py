@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Database, Json, Schema, Verbose, addresses_in, noting, open_database
+from rowbus.cli.options import (
+    Database,
+    Json,
+    Schema,
+    Verbose,
+    addresses_in,
+    noting,
+    open_database,
+    queue_names,
+)
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.queue.send import time_span
 from rowbus.errors import ConfigurationError
@@ -34,7 +43,11 @@ COLUMNS = ("what", "name", "since", "until", "who", "why")
 What = Annotated[PauseKind | None, typer.Argument(help="What is paused.")]
 Name = Annotated[
     str | None,
-    typer.Argument(metavar="NAME", help="Sales; a queue; LOG/CONSUMER; ENDPOINT/RECURRING; ENDPOINT/TYPE."),
+    typer.Argument(
+        metavar="NAME",
+        help="Sales; a queue; LOG/CONSUMER; ENDPOINT/RECURRING; ENDPOINT/TYPE.",
+        autocompletion=queue_names,
+    ),
 ]
 
 

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Database, Json, Schema, Verbose, addresses_in, noting, open_database
+from rowbus.cli.options import (
+    Database,
+    Json,
+    Schema,
+    Verbose,
+    addresses_in,
+    noting,
+    open_database,
+    queue_names,
+)
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.transport.queues.diagnosis import duration
 from rowbus.transport.recurring.table import recurring_address, recurring_table
@@ -29,7 +38,12 @@ app = typer.Typer(
 )
 
 EndpointName = Annotated[
-    str, typer.Argument(metavar="ENDPOINT", help="The endpoint whose recurring messages they are: Sales.")
+    str,
+    typer.Argument(
+        metavar="ENDPOINT",
+        help="The endpoint whose recurring messages they are: Sales.",
+        autocompletion=queue_names,
+    ),
 ]
 
 

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Database, Json, Schema, Verbose, addresses_in, open_database, queue_addresses
+from rowbus.cli.options import (
+    Database,
+    Json,
+    Schema,
+    Verbose,
+    addresses_in,
+    open_database,
+    queue_addresses,
+    queue_names,
+)
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.transport.pubsub.publication import check_subscription
 from rowbus.transport.pubsub.subscribers import existing_queues
@@ -28,7 +37,12 @@ app = typer.Typer(
 
 Table = Annotated[str, typer.Option("--table", metavar="NAME", help="The table of subscriptions.")]
 EndpointName = Annotated[
-    str, typer.Argument(metavar="ENDPOINT", help="The logical name of the subscriber: Billing, Shop.Sales.")
+    str,
+    typer.Argument(
+        metavar="ENDPOINT",
+        help="The logical name of the subscriber: Billing, Shop.Sales.",
+        autocompletion=queue_names,
+    ),
 ]
 DEFAULT_TABLE = "SubscriptionRouting"
 

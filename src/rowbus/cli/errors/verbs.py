@@ -25,6 +25,7 @@ from rowbus.cli.options import (
     noting,
     open_database,
     queue_addresses,
+    queue_names,
 )
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.contracts.published import find_published
@@ -73,7 +74,10 @@ Types = Annotated[
     typer.Option("--type", metavar="NAME", help="Those of this message type, in full or its last part."),
 ]
 FailedIn = Annotated[
-    str | None, typer.Option("--failed-in", metavar="QUEUE", help="Those that failed in this queue.")
+    str | None,
+    typer.Option(
+        "--failed-in", metavar="QUEUE", help="Those that failed in this queue.", autocompletion=queue_names
+    ),
 ]
 Since = Annotated[
     datetime | None,
@@ -86,7 +90,10 @@ Until = Annotated[
 ]
 Everything = Annotated[bool, typer.Option("--all", help="All of them.")]
 ErrorQueueName = Annotated[
-    str, typer.Option("--error-queue", metavar="QUEUE", help="The error queue to look through.")
+    str,
+    typer.Option(
+        "--error-queue", metavar="QUEUE", help="The error queue to look through.", autocompletion=queue_names
+    ),
 ]
 
 

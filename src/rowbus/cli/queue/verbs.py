@@ -25,6 +25,7 @@ from rowbus.cli.options import (
     noting,
     open_database,
     queue_addresses,
+    queue_names,
 )
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.queue import listing
@@ -261,7 +262,9 @@ def _lanes_of(session: Session, address: QueueAddress) -> list[QueueAddress]:
 
 @app.command()
 def drop(
-    names: Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Queues to drop.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="QUEUE...", help="Queues to drop.", autocompletion=queue_names)
+    ],
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     schema: Schema = None,
