@@ -106,8 +106,12 @@ class Outage:
     def succeeded(self) -> None:
         """Note a success; report the end of an outage."""
         if self._failures:
-            self._logger.info("%s works again after %s failures.", self._activity, self._failures)
+            self._logger.info("%s works again after %s.", self._activity, _count(self._failures))
         self._failures = 0
+
+
+def _count(failures: int) -> str:
+    return "1 failure" if failures == 1 else f"{failures} failures"
 
 
 class ReportedBreaker:
@@ -161,4 +165,4 @@ class ReportedBreaker:
         """Note a success; report the end of an outage."""
         if failures := self._breaker.succeeded():
             process.ended(self)
-            self.logger.info("%s works again after %s failures.", self.activity, failures)
+            self.logger.info("%s works again after %s.", self.activity, _count(failures))

@@ -50,7 +50,7 @@ class WebSettings:
     """Whether the page notes once a minute how queues and logs stand, in the table `Rowbus.History`; a page that only
     shows never does."""
 
-    period: float = 5.0
+    period: float = 4.0
     """Seconds between two looks at the database."""
 
     prometheus: str = ""

@@ -523,7 +523,7 @@ def test_a_lost_connection_is_made_anew_with_lock_and_leases(
 
     assert batch(reader, first, reader.latestOffset(first, ReadMaxRows(1))) == [2]
     told = [each.getMessage() for each in caplog.records if "Claiming" in each.getMessage()]
-    assert ["works again after 1 failures" in text for text in told] == [False, True]
+    assert ["works again after 1 failure." in text for text in told] == [False, True]
     with pytest.raises(ConsumerBusyError):
         queue.receiver().initialOffset()
 

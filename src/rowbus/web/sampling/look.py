@@ -221,7 +221,7 @@ def _rate(now: int, before: int | None, elapsed: float) -> float | None:
 
 
 MOST_DELAYED: Final = 10_000
-EXAMINATION_PERIOD: Final = 5.0  # seconds, where an examination takes no more than 0.5 s
+EXAMINATION_PERIOD: Final = 4.0  # seconds, where an examination takes no more than 0.4 s
 DELAYED_CATALOGUE_PERIOD: Final = 60.0
 REMEMBERED: Final = timedelta(days=1)  # how long an endpoint that has gone is shown
 _SEVERITY: Final = {Level.FAIL: 0, Level.WARN: 1, Level.OK: 2}
