@@ -190,7 +190,7 @@ class SagaTable(RecordStatements):
 def _stuck(rows: Rows, _count: int) -> list[StuckSaga]:
     found: list[StuckSaga] = []
     for correlation, due, at in rows:
-        with suppress(ValueError):  # no text of ours
+        with suppress(ValueError, TypeError):  # no text of ours
             found.append(StuckSaga(correlation, at - datetime.fromisoformat(due)))
     return found
 
