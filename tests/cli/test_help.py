@@ -135,7 +135,7 @@ WHOLE = {
     "rowbus.endpoint",
     "rowbus.spark",
     "rowbus.web",
-    "rowbus.sagas",
+    "rowbus.sagas.saga",
     "rowbus.bridges",
     "rich",
 }

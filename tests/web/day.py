@@ -2,7 +2,7 @@
 
 Real processes of the command line, a real Prometheus with the rules of deploy/ as they are, and the embedded server.
 The faults stay while the page, the doctor, the alerts, the logs and /readyz are asked; the database goes away at the
-end. A table is printed: `no` was to be said and was not, `-` cannot be said there. Some five minutes.
+end. A table of seconds is printed: `no` was to be said and was not, `-` cannot be said there. Some five minutes.
 
 `--many` weighs the page beside 500 queues and a million messages: processor time a view, and memory. Some two minutes.
 """
@@ -120,7 +120,7 @@ class Fault:
     def row(self) -> str:
         """Return its line of the table."""
         cells = [
-            f"{self.said[channel]:.0f} s" if channel in self.said else "no" if self.expects(channel) else "-"
+            f"{self.said[channel]:.0f}" if channel in self.said else "no" if self.expects(channel) else "-"
             for channel in CHANNELS
         ]
         return f"| {self.name} | {' | '.join(cells)} |"
@@ -408,7 +408,7 @@ def faults() -> list[Fault]:
             readyz="ticker",
         ),
         Fault(
-            "the role of `rowbus metrics` loses its rights",
+            "`rowbus metrics` loses its rights",
             Day.impoverish,
             doctor="cannot read it",
             alert="RowbusQueueUnreadable",
