@@ -21,6 +21,7 @@ from rowbus.log.gauges import DelayedGauges, LogGauges, QueueGauges
 from rowbus.log.schema.installer import install_now
 from rowbus.running.telemetry.instruments import Instruments
 from rowbus.running.telemetry.process import process_families
+from rowbus.sagas.table import overdue_gauge
 from tests.fixtures.command_line import Ask, CommandLine
 from tests.fixtures.processes import await_that
 from tests.fixtures.spark_driver import driver_of_spark
@@ -60,6 +61,7 @@ def test_alerts_and_the_dashboard_name_families_that_there_are() -> None:
             *DelayedGauges().families(),
             *LogGauges().families(),
             *process_families(is_ready=True),
+            overdue_gauge(),
         )
     }
 

@@ -223,6 +223,12 @@ def diagnose_stuck(address: QueueAddress, stuck: Sequence[StuckSaga]) -> Finding
     return Finding(Level.WARN, str(address), text, advice)
 
 
+def overdue_gauge() -> Gauge:
+    """Return the gauge of stuck sagas, without values."""
+    text = "How long the timeout of a saga that is overdue for longest is so; 0: none for a minute."
+    return Gauge("rowbus_saga_overdue_seconds", text, ("table",))
+
+
 class StuckSagas:
     """Measures which sagas are stuck, and warns of a table when it begins to have some."""
 
@@ -232,11 +238,7 @@ class StuckSagas:
 
     def measure(self, session: Session, catalog: Catalog) -> list[Family]:
         """Measure for how long the timeout of a saga is overdue, a value a table; 0 where none is for long."""
-        gauge = Gauge(
-            "rowbus_saga_overdue_seconds",
-            "How long the timeout of a saga that is overdue for longest is so; 0: none for a minute.",
-            ("table",),
-        )
+        gauge = overdue_gauge()
         found = find_stuck(session, catalog)
         for address, stuck in found.items():
             late = max((one.overdue for one in stuck), default=timedelta())
