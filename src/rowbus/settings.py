@@ -14,6 +14,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from rowbus.errors import ConfigurationError
+from rowbus.running.host import check_host_name
 from rowbus.running.setting_types import check_types
 
 SHORTEST_PEEK_DELAY = timedelta(milliseconds=100)
@@ -260,9 +261,7 @@ class EndpointSettings:
         if self.host_id is not None:
             host_digits(self.host_id)
         for name in ("host_name", "host_display_name"):
-            value = getattr(self, name)
-            if value is not None and not value.strip():
-                raise ConfigurationError(f"{name} is empty; give a name, or None for the machine's.")
+            check_host_name(name, getattr(self, name))
 
     def _check_mode(self) -> None:
         if self.transaction_mode is TransactionMode.TRANSACTION_SCOPE:

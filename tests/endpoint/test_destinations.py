@@ -22,6 +22,7 @@ from tests.conformance.transport import (
 )
 
 ORDER = b'{"order_id":"1"}'
+RETRIED = "9a0364b9-99bb-30e2-b7b6-5e0f3d1c2b4a"
 ANY, SAME = rowbus.AllowedDestinations.ANY_QUEUE, rowbus.AllowedDestinations.SAME_SCHEMA
 NO_QUEUE = {  # a table of the application's that takes what a send inserts
     "PostgreSQL": 'create table "Notes" (id uuid, expires timestamp, headers text, body bytea, author text)',
@@ -225,7 +226,7 @@ async def test_an_acknowledgement_goes_to_the_error_queue_of_the_endpoint_wherev
     error = await elsewhere(endpoints.backend)
     await endpoints.backend.create_queue("Web")
     headers = order_headers(
-        ServiceControl__Retry__UniqueMessageId="1",
+        ServiceControl__Retry__UniqueMessageId=RETRIED,
         ServiceControl__Retry__AcknowledgementQueue=error.canonical,
         NServiceBus__ReplyToAddress=endpoints.queue("Web").canonical,
     )
@@ -246,7 +247,7 @@ NAMED_BY = {
     "a reply": {"NServiceBus__ReplyToAddress": "Web"},
     "an acknowledgement": {
         "NServiceBus__ReplyToAddress": "Answers",
-        "ServiceControl__Retry__UniqueMessageId": "1",
+        "ServiceControl__Retry__UniqueMessageId": RETRIED,
         "ServiceControl__Retry__AcknowledgementQueue": "Web",
     },
     "a forward": {"NServiceBus__SqlServer__ForwardDestination": "Web"},
@@ -309,7 +310,7 @@ async def test_an_acknowledgement_goes_to_no_table_but_a_queue(endpoints: Endpoi
     notes = await make_table(endpoints.backend)
     await endpoints.backend.create_queue("Web")
     headers = order_headers(
-        ServiceControl__Retry__UniqueMessageId="1",
+        ServiceControl__Retry__UniqueMessageId=RETRIED,
         ServiceControl__Retry__AcknowledgementQueue=notes.canonical,
         NServiceBus__ReplyToAddress=endpoints.queue("Web").canonical,
     )

@@ -21,6 +21,12 @@ TIMES = [
     Header.PROCESSING_STARTED,
     Header.PROCESSING_ENDED,
 ]
+GUIDS = [
+    Header.ORIGINATING_HOST_ID,
+    Header.SAGA_ID,
+    Header.ORIGINATING_SAGA_ID,
+    Header.RETRY_UNIQUE_MESSAGE_ID,
+]
 IDS = [Header.CORRELATION_ID, Header.CONVERSATION_ID, Header.PREVIOUS_CONVERSATION_ID, Header.RELATED_TO]
 
 
@@ -45,9 +51,10 @@ SAGAS, CHANGES = Header.INVOKED_SAGAS, Header.SAGA_STATE_CHANGE
         (Header.ORIGINATING_ENDPOINT, "x" * 451),
         (Header.ORIGINATING_ENDPOINT, "a\nb"),
         (Header.ORIGINATING_MACHINE, "x" * 600),
+        (Header.CONTENT_TYPE, "x" * 451),
         *[
             (SAGAS, text)
-            for text in ("", "Shop.OrderSaga", f"Shop.OrderSaga:{ID[:-1]}", ID, f"Shop.OrderSaga:{ID};")
+            for text in ("", "Shop.OrderSaga", f"Shop.OrderSaga:{ID[:-1]}", ID, f"Shop.OrderSaga:{ID};", f"A:B:{ID}")
         ],
         *[(CHANGES, text) for text in ("", ID, f"{ID[:-1]}:New", f"{ID}:New;Updated")],
     ],
@@ -71,10 +78,9 @@ def test_nul_is_escaped_wherever_it_stands() -> None:
     assert copy["NServiceBus.ExceptionInfo.Message"] == r"a\x00b \ud800"
 
 
-@every("value", ["", "web-1", ID[:-1], f"{{{ID}", ID.replace("-", "")[:-1]])
-def test_a_host_id_that_is_no_guid_is_moved(value: str) -> None:
-    name = Header.ORIGINATING_HOST_ID
-
+@every("name", GUIDS)
+@every("value", ["", " ", "web-1", ID[:-1], f"{{{ID}", ID.replace("-", "")[:-1]])
+def test_an_id_that_is_no_guid_is_moved(name: str, value: str) -> None:
     assert without_malformed({name: value}) == {f"{MALFORMED_PREFIX}{name}": value}
 
 
@@ -84,7 +90,8 @@ def test_what_dotnet_reads_stays_where_it_is() -> None:
         **dict.fromkeys(IDS, ID),
         Header.CORRELATION_ID: "order 42/ü",
         Header.CONVERSATION_ID: "x" * LONGEST_ID,
-        Header.ORIGINATING_HOST_ID: ID.replace("-", ""),
+        **dict.fromkeys(GUIDS, ID.replace("-", "")),
+        Header.CONTENT_TYPE: "application/json; charset=utf-8",
         Header.MESSAGE_ID: "x" * 200,
         Header.ORIGINATING_ENDPOINT: "ü" * 450,
         SAGAS: f"Shop.OrderSaga:{ID};Shop.Billing:{ID}",

@@ -25,7 +25,7 @@ MALFORMED_PREFIX: Final = "Rowbus.Malformed."
 """Begins the name under which a copy keeps a header that it cannot have as it is."""
 
 LONGEST_ID: Final = 200  # characters; the tables of .NET's persisters hold no longer ids
-LONGEST_NAME: Final = 450  # characters of an endpoint's name in ServiceControl's store
+LONGEST_NAME: Final = 450  # characters of an endpoint's name, a host's or a content type in ServiceControl's store
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # As .NET reads a GUID: 32 digits, or with dashes, and then perhaps in braces or parentheses.
 _GUID: Final = re.compile(
@@ -82,16 +82,17 @@ def _is_name(text: str) -> bool:
 
 def _are_sagas(text: str) -> bool:
     """Say whether text is like `Shop.OrderSaga:<guid>;…`."""
-    return all(_is_guid(part.rpartition(":")[2]) and ":" in part for part in text.split(";"))
+    return all(part.count(":") == 1 and is_guid(part.partition(":")[2]) for part in text.split(";"))
 
 
 def _are_changes(text: str) -> bool:
     """Say whether text is like `<guid>:Updated;…`."""
-    return all(_is_guid(part.partition(":")[0]) and ":" in part for part in text.split(";"))
+    return all(is_guid(part.partition(":")[0]) and ":" in part for part in text.split(";"))
 
 
 @lru_cache(maxsize=256)  # the hosts of a system are few
-def _is_guid(text: str) -> bool:
+def is_guid(text: str) -> bool:
+    """Say whether .NET reads text as a GUID."""
     return _GUID.fullmatch(text) is not None
 
 
@@ -104,11 +105,15 @@ _CHECKS: Final[dict[str, Callable[[str], bool]]] = {
     Header.MESSAGE_ID: _is_id,
     Header.ORIGINATING_ENDPOINT: _is_name,
     Header.ORIGINATING_MACHINE: _is_name,
+    Header.CONTENT_TYPE: _is_name,
     Header.INVOKED_SAGAS: _are_sagas,
     Header.SAGA_STATE_CHANGE: _are_changes,
     Header.CORRELATION_ID: _is_id,
     Header.CONVERSATION_ID: _is_id,
     Header.PREVIOUS_CONVERSATION_ID: _is_id,
     Header.RELATED_TO: _is_id,
-    Header.ORIGINATING_HOST_ID: _is_guid,
+    Header.ORIGINATING_HOST_ID: is_guid,
+    Header.SAGA_ID: is_guid,
+    Header.ORIGINATING_SAGA_ID: is_guid,
+    Header.RETRY_UNIQUE_MESSAGE_ID: is_guid,
 }

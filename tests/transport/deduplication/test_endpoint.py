@@ -383,7 +383,7 @@ async def test_what_comes_again_is_not_audited_again_but_a_retry_is_acknowledged
     sales = remembering.make("Sales", audit_queue="audit")
     writing(remembering.backend, sales, [])
     retried: dict[str, Any] = {
-        "ServiceControl.Retry.UniqueMessageId": "1",
+        "ServiceControl.Retry.UniqueMessageId": "9a0364b9-99bb-30e2-b7b6-5e0f3d1c2b4a",
         "ServiceControl.Retry.AcknowledgementQueue": str(remembering.queue("Particular.ServiceControl")),
     }
 

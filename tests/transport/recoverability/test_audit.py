@@ -38,8 +38,9 @@ BODY = b'{ "order_id" : "1" }'  # not as we would write it
 HANDLING = 0.01  # seconds
 IDENTITY = Identity("Sales", "machine", "0" * 32)
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+UNIQUE = "9a0364b9-99bb-30e2-b7b6-5e0f3d1c2b4a"
 RETRIED = {
-    Header.RETRY_UNIQUE_MESSAGE_ID: "unique",
+    Header.RETRY_UNIQUE_MESSAGE_ID: UNIQUE,
 }
 
 
@@ -267,7 +268,7 @@ async def test_a_retried_message_is_acknowledged_once_it_is_processed(
 
     (acknowledgement,) = await endpoints.backend.rows(SERVICE_CONTROL)
     assert acknowledgement.body == b""
-    assert acknowledgement.headers[Header.RETRY_UNIQUE_MESSAGE_ID] == "unique"
+    assert acknowledgement.headers[Header.RETRY_UNIQUE_MESSAGE_ID] == UNIQUE
     assert acknowledgement.headers[Header.CONTROL_MESSAGE] == "True"
     parse_timestamp(acknowledgement.headers[Header.RETRY_SUCCESSFUL] or "")
     (copy,) = await endpoints.backend.rows(AUDIT)
@@ -311,10 +312,11 @@ async def test_a_retried_message_that_fails_again_is_not_acknowledged(endpoints:
     "headers",
     [
         {},
-        {Header.RETRY_UNIQUE_MESSAGE_ID: "unique"},
+        {Header.RETRY_UNIQUE_MESSAGE_ID: UNIQUE},
         {Header.RETRY_ACKNOWLEDGEMENT_QUEUE: '"public"."Particular.ServiceControl"'},
-        {Header.RETRY_UNIQUE_MESSAGE_ID: "unique", Header.RETRY_ACKNOWLEDGEMENT_QUEUE: None},
-        {Header.RETRY_UNIQUE_MESSAGE_ID: "unique", Header.RETRY_ACKNOWLEDGEMENT_QUEUE: '""'},
+        {Header.RETRY_UNIQUE_MESSAGE_ID: UNIQUE, Header.RETRY_ACKNOWLEDGEMENT_QUEUE: None},
+        {Header.RETRY_UNIQUE_MESSAGE_ID: UNIQUE, Header.RETRY_ACKNOWLEDGEMENT_QUEUE: '""'},
+        {Header.RETRY_UNIQUE_MESSAGE_ID: UNIQUE[:-1], Header.RETRY_ACKNOWLEDGEMENT_QUEUE: '"error"'},
     ],
 )
 def test_who_does_not_properly_ask_for_an_acknowledgement_gets_none(headers: dict[str, Any]) -> None:

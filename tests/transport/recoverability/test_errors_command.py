@@ -221,10 +221,11 @@ def test_show_of_an_unknown_id_is_exit_code_1(errors: ErrorQueue) -> None:
 
 # --------------------------------------------------------------------------------------------------- acknowledgements
 
+UNIQUE = "9a0364b9-99bb-30e2-b7b6-5e0f3d1c2b4a"
 ACKNOWLEDGEMENT = {
     Header.MESSAGE_ID: "acknowledgement",
     Header.CONTROL_MESSAGE: "True",
-    Header.RETRY_UNIQUE_MESSAGE_ID: "unique",
+    Header.RETRY_UNIQUE_MESSAGE_ID: UNIQUE,
     Header.RETRY_SUCCESSFUL: "2026-05-01 12:00:00:000000 Z",
 }
 LEFT_OUT = "rowbus: left out: 2 of ServiceControl's acknowledgements, which it takes from this queue\n"
@@ -459,10 +460,11 @@ def test_discard_deletes_those_meant_and_says_how_many(errors: ErrorQueue) -> No
 def test_discard_says_what_servicecontrol_had_retried_and_tells_it_where_it_is_asked_to(
     errors: ErrorQueue,
 ) -> None:
-    known: dict[str, Any] = {Header.RETRY_UNIQUE_MESSAGE_ID: "unique"}
+    known: dict[str, Any] = {Header.RETRY_UNIQUE_MESSAGE_ID: UNIQUE}
     for each in ("1", "2"):
         errors.add(each, **known)
-    errors.add("3")
+    malformed: dict[str, Any] = {Header.RETRY_UNIQUE_MESSAGE_ID: "no GUID"}
+    errors.add("3", **malformed)
 
     silent = errors.rowbus("errors", "discard", "1", "--yes")
     told = errors.rowbus("errors", "discard", "--all", "--resolve", "--yes")
@@ -474,7 +476,7 @@ def test_discard_says_what_servicecontrol_had_retried_and_tells_it_where_it_is_a
     assert told.stdout == 'Discarded 2 messages of "public"."error".\n'
     assert "1 message had been retried by ServiceControl, which is told that they are over" in told.stderr
     ((headers, body),) = errors.rows(ERROR)
-    assert headers[Header.RETRY_UNIQUE_MESSAGE_ID] == "unique"
+    assert headers[Header.RETRY_UNIQUE_MESSAGE_ID] == UNIQUE
     assert headers.keys() == ACKNOWLEDGEMENT.keys() | {Header.MESSAGE_ID, Header.VERSION, Header.TIME_SENT}
     assert body == b""
 

@@ -20,7 +20,7 @@ from rowbus.endpoint.steps.duplicates import DUPLICATE
 from rowbus.errors import InvalidAddressError, MessageSerializationError
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header
-from rowbus.messages.malformed_headers import without_malformed
+from rowbus.messages.malformed_headers import is_guid, without_malformed
 from rowbus.messages.message import OutgoingMessage, new_message_id
 from rowbus.messages.mutators import changed_copy
 from rowbus.messages.state_change import AUDITED_WITH, STATE_CHANGES, StateChange, audit_headers
@@ -88,9 +88,12 @@ def is_acknowledged(headers: Mapping[str, str | None], received_from: QueueAddre
 def _acknowledgement_queue(
     headers: Mapping[str, str | None], received_from: QueueAddress
 ) -> QueueAddress | None:
-    """Return where the acknowledgement goes; nowhere if it is not asked for, or no header says where."""
+    """Return where the acknowledgement goes; nowhere if it is not asked for, or no header says where.
+
+    One of an id that is no GUID would stop ServiceControl's import of all that it reads with it.
+    """
     address = headers.get(Header.RETRY_ACKNOWLEDGEMENT_QUEUE)
-    if not (address and headers.get(Header.RETRY_UNIQUE_MESSAGE_ID)):
+    if not (address and is_guid(headers.get(Header.RETRY_UNIQUE_MESSAGE_ID) or "")):
         return None
     try:
         return received_from.neighbour(address)

@@ -20,6 +20,7 @@ import msgspec
 from rowbus.errors import InvalidAddressError, InvalidTimestampError, MalformedHeadersError
 from rowbus.errors.strangers import writable
 from rowbus.messages.headers import Header, decode_headers, parse_enclosed_types
+from rowbus.messages.malformed_headers import MALFORMED_PREFIX, is_guid
 from rowbus.messages.message import OutgoingMessage, new_message_id
 from rowbus.messages.outgoing import COMPATIBLE_VERSION
 from rowbus.messages.timestamps import format_timestamp, parse_timestamp
@@ -160,6 +161,7 @@ def read(
         headers = decode_headers(headers_text)
     except MalformedHeadersError as error:
         return FailedMessage(row_id, seq, row_id, "", "", str(error), None, None, "", is_readable=False)
+    retry_id = headers.get(Header.RETRY_UNIQUE_MESSAGE_ID) or ""
     return FailedMessage(
         row_id,
         seq,
@@ -172,7 +174,7 @@ def read(
         headers.get(Header.PROCESSING_ENDPOINT) or "",
         is_acknowledgement=_is_acknowledgement(headers),
         conversation=headers.get(Header.CONVERSATION_ID) or "",
-        retry_id=headers.get(Header.RETRY_UNIQUE_MESSAGE_ID) or "",
+        retry_id=retry_id if is_guid(retry_id) else "",
     )
 
 
@@ -200,8 +202,9 @@ def diagnose_failures(
 
 
 def retried_headers(headers: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return the headers with which a failed message goes back to where it failed: without the story of its failure."""
-    return {name: value for name, value in headers.items() if not name.startswith(_STORY)}
+    """Return the headers with which a failed message goes back: its own names, without the story of its failure."""
+    own = ((name.removeprefix(MALFORMED_PREFIX), value) for name, value in headers.items())
+    return {name: value for name, value in own if not name.startswith(_STORY)}
 
 
 def edited_headers(headers: Mapping[str, str | None], own: Mapping[str, str]) -> dict[str, str | None]:
