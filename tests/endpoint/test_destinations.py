@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 from typing import Unpack
 
+import psycopg
 import pytest
 
 import rowbus
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.transport.queues import destination_rule as destinations
+from rowbus.transport.recoverability.error_queue import error_queue_on
+from rowbus.transport.recoverability.failed_message import Selection
 from tests.conformance.backend import Backend, StoredRow
 from tests.conformance.endpoints import ERROR, Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.settings import Settings
@@ -184,6 +187,33 @@ async def test_a_reply_goes_to_no_table_but_a_queue(endpoints: Endpoints) -> Non
         row = await wait_for(endpoints, ERROR)
     assert await endpoints.backend.count(notes) == 0
     assert row.headers[Header.EXCEPTION_TYPE] == "rowbus.errors.DestinationRefusedError"
+
+
+@in_one_mode
+@pytest.mark.only("PostgreSQL", reason="Wolverine makes such tables there")
+async def test_queues_whose_headers_are_varchar_are_received_from_replied_to_and_retried_to(
+    endpoints: Endpoints,
+) -> None:
+    backend, web = endpoints.backend, endpoints.queue("Web")
+    for name in ("Sales", "Web", ERROR):
+        await backend.create_queue(name)
+        await backend.execute(f'alter table "{name}" alter headers type varchar')
+    headers = order_headers(NServiceBus__ReplyToAddress=web.canonical)
+    failed = order_headers(
+        NServiceBus__ReplyToAddress=web.canonical, NServiceBus__FailedQ=endpoints.queue("Sales").canonical
+    )
+    await backend.insert("Sales", headers, ORDER)
+    await backend.insert(ERROR, failed, ORDER)
+    with psycopg.connect(backend.dsn) as connection:
+        errors = error_queue_on(connection, endpoints.queue(ERROR))
+        assert errors.retry(Selection()).moved.total() == 1
+    async with make_sales(endpoints):
+
+        async def answered() -> bool:
+            return await backend.count("Web") == 2
+
+        await eventually(answered)
+    assert await backend.count(ERROR) == 0
 
 
 @in_one_mode

@@ -81,7 +81,10 @@ def test_with_a_display_name_the_host_id_is_the_same_in_every_container(
     assert this_host("Sales", display_name="sales-2").id != here.id
 
 
-@every("wrong", [{"host_id": "sales-1"}, {"host_display_name": " "}, {"host_name": "a\0b"}, {"host_name": "x" * 451}])
+@every(
+    "wrong",
+    [{"host_id": "sales-1"}, {"host_display_name": " "}, {"host_name": "a\0b"}, {"host_name": "x" * 451}],
+)
 def test_a_host_that_cannot_be_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         rowbus.EndpointSettings(**wrong)  # type: ignore[arg-type]  # texts all

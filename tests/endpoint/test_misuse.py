@@ -114,22 +114,28 @@ def test_a_serializer_says_its_content_types_in_a_tuple(content_types: object) -
         Composer(PostgresAddresses(), Origin(), serializer=Format(content_types))
 
 
-async def test_who_sends_to_a_misspelt_queue_learns_which_was_meant(endpoints: Endpoints) -> None:
+async def test_who_sends_or_replies_to_a_misspelt_queue_learns_which_was_meant(endpoints: Endpoints) -> None:
     sales, billing = endpoints.make("Sales", recoverability=NO_RETRIES), endpoints.make("Billing")
     await billing.install()
 
     @sales.handler
     async def order(message: Order, context: rowbus.Context) -> None:
+        if message.number == 2:
+            await context.reply(Answer())
         await context.send("Biling", Order())
 
-    async def is_given_up() -> bool:
-        return await endpoints.backend.count(ERROR) == 1
+    async def are_given_up() -> bool:
+        return await endpoints.backend.count(ERROR) == 2
 
     async with sales:
-        await sales.send("Sales", Order())
-        await eventually(is_given_up)
+        await sales.send("Sales", Order(1))
+        await sales.send("Sales", Order(2), reply_to="Bilings")
+        await eventually(are_given_up)
 
-    (failed,) = await endpoints.backend.rows(ERROR)
-    text, line = failed.headers["NServiceBus.ExceptionInfo.Message"] or "", order.__code__.co_firstlineno + 2
-    assert f"Misuse.Order was sent there by {__name__}." in text
-    assert f"({__file__}, line {line}). Did you mean {billing.address}?" in text
+    first = order.__code__.co_firstlineno
+    said = sorted(
+        row.headers["NServiceBus.ExceptionInfo.Message"] or "" for row in await endpoints.backend.rows(ERROR)
+    )
+    for text, kind, line in zip(said, ("Order", "Answer"), (first + 4, first + 3), strict=True):
+        assert f"Misuse.{kind} was sent there by {__name__}." in text
+        assert f"({__file__}, line {line}). Did you mean {billing.address}?" in text

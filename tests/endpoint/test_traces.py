@@ -29,6 +29,7 @@ from tests.conformance.transport import eventually
 from tests.endpoint.otlp import receiving_traces
 from tests.fixtures.every import every
 from tests.fixtures.strangers import REFUSED, stranger
+from tests.sagas.shop import OrderSaga, PlaceOrder
 
 pytestmark = pytest.mark.one_version
 
@@ -225,6 +226,19 @@ async def test_a_failure_is_on_the_span_of_its_attempt(
     assert first.attributes["messaging.operation.type"] == "process"
     assert first.attributes["messaging.destination.name"] == "Sales"
     assert first.attributes["messaging.message.conversation_id"] == ""
+
+
+async def test_a_span_tells_of_the_saga_that_handles_its_message(
+    database: str, traces: Traces, sales: rowbus.Endpoint
+) -> None:
+    sales.add(OrderSaga)
+    async with sales:
+        await sales.send_local(PlaceOrder("R1"))
+        await eventually(lambda: bool(traces.all("process Sales")))
+    with psycopg.connect(database) as connection:
+        row = connection.execute('select id::text from "Sales.OrderSaga"').fetchone()
+    told = traces.one("process Sales").attributes or {}
+    assert (told["rowbus.saga.id"], told["rowbus.saga.type"]) == (*(row or ()), "Shop.Sagas.OrderSaga")
 
 
 async def test_a_batch_is_received_and_settled_in_spans_that_link_to_its_messages(

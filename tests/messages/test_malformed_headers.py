@@ -54,7 +54,14 @@ SAGAS, CHANGES = Header.INVOKED_SAGAS, Header.SAGA_STATE_CHANGE
         (Header.CONTENT_TYPE, "x" * 451),
         *[
             (SAGAS, text)
-            for text in ("", "Shop.OrderSaga", f"Shop.OrderSaga:{ID[:-1]}", ID, f"Shop.OrderSaga:{ID};", f"A:B:{ID}")
+            for text in (
+                "",
+                "Shop.OrderSaga",
+                f"Shop.OrderSaga:{ID[:-1]}",
+                ID,
+                f"Shop.OrderSaga:{ID};",
+                f"A:B:{ID}",
+            )
         ],
         *[(CHANGES, text) for text in ("", ID, f"{ID[:-1]}:New", f"{ID}:New;Updated")],
     ],

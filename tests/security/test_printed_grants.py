@@ -216,6 +216,10 @@ def test_an_operator_puts_failed_messages_back_and_a_viewer_only_sees_them(
     assert shop("errors", "retry", "--all", **person).returncode == 0
     assert ask('select count(*) from "Sales"') == [(1,)]
     assert shop("queue", "purge", "Sales", "--yes", **person).returncode == 0
+    retried = {"ServiceControl.Retry.UniqueMessageId": str(uuid4()), **json.loads(headers)}
+    ask("insert into error (id, headers) values (gen_random_uuid(), %s)", [json.dumps(retried)])
+    discarded = shop("errors", "discard", "--all", "--resolve", "--yes", **person)
+    assert (discarded.returncode, ask("select count(*) from error")) == (0, [(1,)]), discarded.stderr
     delayed = str(uuid4())
     for act in (("delayed", "send-now"), ("delayed", "cancel"), ("recurring", "remove")):
         done = shop(*act, "Sales", delayed, **person)

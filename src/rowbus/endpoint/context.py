@@ -130,6 +130,7 @@ class MessageContext(HandlerVerbs):
     async def _reply(self, message: object, to: Destination | None, options: Options) -> str:
         address, is_asked = self._answered(to)
         reply = self._sender.compose(address, message, options, intent="Reply", incoming=self._incoming())
+        self._delivery.note(reply)
         is_known = not is_asked or self._delivery.is_known(address)
         if is_known or await self._on_loop(self._reaches(address)):
             self._delivery.send(reply)

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rowbus.database.statements import answer_steps
-from rowbus.errors import ConfigurationError, HandlerError
+from rowbus.errors import ConfigurationError, HandlerError, QueueNotFoundError
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
 from rowbus.running.critical import OnCriticalError, report
@@ -212,7 +212,14 @@ class Delivery(Attempt):
         Raises DestinationRefusedError, QueueNotFoundError, StorageError.
         """
         if not self.is_known(destination) and self._destinations is not None:
-            await self._destinations.require(destination, self.ask)
+            try:
+                await self._destinations.require(destination, self.ask)
+            except QueueNotFoundError as error:
+                raise await self._dispatcher.explained(error) from None
+
+    def note(self, send: AnySend) -> None:
+        """Note which line of the program sends, for the text of `require`'s error."""
+        self._dispatcher.note([send])
 
     async def ask(self, statement: Statement[T]) -> T:
         """Run a statement that asks something, in the message's transaction: a second connection may not be to be had.
