@@ -14,8 +14,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from rowbus.errors import ConfigurationError
-from rowbus.running.host import check_host_name
-from rowbus.running.setting_types import check_types
+from rowbus.running.setting_types import check_host_name, check_types
 
 SHORTEST_PEEK_DELAY = timedelta(milliseconds=100)
 LONGEST_ADVISED_PEEK_DELAY = timedelta(seconds=10)

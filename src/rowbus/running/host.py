@@ -9,11 +9,7 @@ import socket
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
-
-from rowbus.errors import ConfigurationError
-
-LONGEST_NAME: Final = 450  # characters that ServiceControl stores of a host's name
+from typing import NamedTuple
 
 
 class Host(NamedTuple):
@@ -57,15 +53,6 @@ def this_host(
     place = display_name or f"{machine}{os.path.realpath(sys.argv[0] or sys.executable)}"
     made = hashlib.md5(f"{place}{endpoint}".encode(), usedforsecurity=False).hexdigest()
     return Host(machine, made if host_id is None else host_id, display_name or machine)
-
-
-def check_host_name(setting: str, name: str | None) -> None:
-    """Raise ConfigurationError for a name that would keep ServiceControl from importing what the host sends."""
-    if name is not None and not (name.strip() and name.isprintable() and len(name) <= LONGEST_NAME):
-        raise ConfigurationError(
-            f"{setting} is {name[:50]!r}; give a name of at most {LONGEST_NAME} printable characters, or None for the "
-            "machine's."
-        )
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The types of settings, checked when the settings are made; and spans of time as people write them."""
+"""The types of settings and names of hosts, checked when the settings are made; and spans of time as people write them."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ _PLAIN: Final[dict[str, type]] = {
 
 _UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+
+LONGEST_NAME: Final = 450  # characters that ServiceControl stores of a host's name
 
 
 def check_types(settings: DataclassInstance) -> None:
@@ -73,3 +75,12 @@ def time_span(given: str | timedelta) -> timedelta:
         return timedelta(**{_UNITS[match[2]]: float(match[1])})
     except OverflowError:
         raise ConfigurationError(f"{given!r} is longer than can be counted.") from None
+
+
+def check_host_name(setting: str, name: str | None) -> None:
+    """Raise ConfigurationError for a name that would keep ServiceControl from importing what the host sends."""
+    if name is not None and not (name.strip() and name.isprintable() and len(name) <= LONGEST_NAME):
+        raise ConfigurationError(
+            f"{setting} is {name[:50]!r}; give a name of at most {LONGEST_NAME} printable characters, or None for the "
+            "machine's."
+        )
