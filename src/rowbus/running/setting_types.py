@@ -1,4 +1,4 @@
-"""The types of settings and names of hosts, checked when the settings are made; and spans of time as people write them."""
+"""The types of settings and names of hosts, checked when settings are made; and spans of time as people write them."""
 
 from __future__ import annotations
 
