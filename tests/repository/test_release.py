@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 from pathlib import Path
 
@@ -112,11 +114,15 @@ def test_two_builds_of_a_tag_are_equal_pass_twines_check_and_can_be_installed(tm
 
     made = release(here)
 
-    beside = {"Containerfile", "rowbus-9.8.7.cdx.json", "rowbus-site.tar.gz"}
+    beside = {"Containerfile", "rowbus-9.8.7.cdx.json", "rowbus-chart.tgz", "rowbus-site.tar.gz"}
     built = {name: content for name, content in made.items() if name not in beside}
     assert sorted(built) == ["rowbus-9.8.7-py3-none-any.whl", "rowbus-9.8.7.tar.gz"]
     assert made.keys() == built.keys() | beside
     assert build(there, umask=0o077) == built
+    with tarfile.open(fileobj=io.BytesIO(made["rowbus-chart.tgz"])) as chart:
+        (about,) = (chart.extractfile(each) for each in chart if each.name == "rowbus/Chart.yaml")
+        assert about is not None
+        assert about.read().count(b"ersion: 9.8.7\n") == 2
     files = [str(here / "dist" / name) for name in built]
     run(sys.executable, "-m", "twine", "check", "--strict", *files, where=here)
 
