@@ -10,7 +10,7 @@ import pytest
 
 import rowbus
 from rowbus import contracts
-from rowbus.contracts.conflicts import find_conflicts
+from rowbus.contracts.conflicts import diagnose_different_programs, find_conflicts
 from rowbus.contracts.contract import PublishedContract
 
 if TYPE_CHECKING:
@@ -39,22 +39,26 @@ def sending(name: str, kind: Any, *, to: str = "") -> rowbus.Endpoint:  # noqa: 
     return endpoint
 
 
-def handling(name: str, kind: Any) -> rowbus.Endpoint:  # noqa: ANN401 - a class
+def handling(name: str, *kinds: Any) -> rowbus.Endpoint:  # noqa: ANN401 - classes
     endpoint = rowbus.Endpoint(name, database=NOWHERE)
+    for kind in kinds:
 
-    async def handle(message: object) -> None: ...
+        async def handle(message: object) -> None: ...
 
-    handle.__annotations__["message"] = kind
-    endpoint.handler(handle)
+        handle.__annotations__["message"] = kind
+        endpoint.handler(handle)
     return endpoint
 
 
-def found(*endpoints: rowbus.Endpoint) -> list[str]:
-    published = [
+def published(*endpoints: rowbus.Endpoint) -> list[PublishedContract]:
+    return [
         PublishedContract(one.name, str(number), contracts.describe(one), NOW, NOW)
         for number, one in enumerate(endpoints)
     ]
-    return [f"{one.message}: {one.text}" for one in find_conflicts(published)]
+
+
+def found(*endpoints: rowbus.Endpoint) -> list[str]:
+    return [f"{one.message}: {one.text}" for one in find_conflicts(published(*endpoints))]
 
 
 OLD, NEW = {"order_id": int}, {"order_id": int, "amount": int}
@@ -102,3 +106,18 @@ def test_versions_of_one_endpoint_that_run_side_by_side_are_told_apart() -> None
         f"Shop.Placed: Billing (version 2) handles it, and Sales publishes another: {REQUIRED}"
     ]
     assert found(publishing, publishing) == []
+
+
+def test_programs_of_one_endpoint_of_which_each_handles_more_are_told_of() -> None:
+    order, place, cancel = (message(rowbus.command, OLD, name=name) for name in ("Order", "Place", "Cancel"))
+
+    def told(*endpoints: rowbus.Endpoint) -> list[tuple[str, str]]:
+        findings = diagnose_different_programs(published(*endpoints))
+        return [(one.subject, one.text) for one in findings]
+
+    one, other = handling("Sales", order, place), handling("Sales", order, cancel)
+    assert told(one, other) == [
+        ("Sales", "version 0 alone handles Shop.Place, version 1 alone handles Shop.Cancel")
+    ]
+    assert told(one, handling("Sales", order, place, cancel)) == []  # the next version
+    assert told(one, handling("Billing", cancel)) == []

@@ -25,7 +25,7 @@ ENDPOINT: Any = rowbus.Endpoint
     [
         (
             lambda: POLICY(increase=5),
-            "increase is 5; give a datetime.timedelta, as in increase=timedelta",
+            "increase is 5; give a datetime.timedelta, as in increase=timedelta(seconds=5).",
         ),
         (lambda: POLICY(immediate="3"), "immediate is '3'; give an int."),
         (lambda: SETTINGS(concurrency="4"), "concurrency is '4'; give an int."),
@@ -39,35 +39,36 @@ ENDPOINT: Any = rowbus.Endpoint
         ),
         (
             lambda: CONSUMER(poll_delay=1),
-            "poll_delay is 1; give a datetime.timedelta, as in poll_delay=",
+            "poll_delay is 1; give a datetime.timedelta, as in poll_delay=timedelta(seconds=1).",
         ),
         (lambda: ENDPOINT("S", settings={}), "settings is {}; give rowbus.EndpointSettings(…)."),
         (
             lambda: ENDPOINT("S", recoverability=3),
-            "recoverability is 3; give rowbus.Recoverability(…)",
+            "recoverability is 3; give rowbus.Recoverability(…), or a class derived from it.",
         ),
         (
             lambda: ENDPOINT("S").every(5)(dict),
-            "5 is no schedule: give a datetime.timedelta, or a cron expression",
+            "5 is no schedule: give a datetime.timedelta, or a cron expression as in '0 7 * * mon-fri'.",
         ),
-        (lambda: schedule_of("@reboot", None), "'@reboot' is no cron expression: "),
+        (lambda: schedule_of("@reboot", None), "'@reboot' is no cron expression: Wrong number of fields."),
     ],
 )
 def test_a_sentence_names_what_is_of_a_wrong_type(make: Callable[[], object], text: str) -> None:
     with pytest.raises(rowbus.ConfigurationError) as raised:
         make()
 
-    assert str(raised.value).startswith(text)
+    assert str(raised.value) == text
 
 
 @every("body", [None, "text", 5, 2.5, True, [], (), {1}, frozenset()])
 def test_what_no_handler_takes_is_not_sent(body: object) -> None:
-    with pytest.raises(
-        rowbus.MessageSerializationError, match="is no message: send an object of a class"
-    ) as raised:
+    with pytest.raises(rowbus.MessageSerializationError) as raised:
         serialize(body, types=("Shop.Any",))
 
-    assert repr(body) in str(raised.value)
+    assert str(raised.value) == (
+        f"{body!r} is no message: send an object of a class (a dataclass, a msgspec.Struct, a pydantic model), or a dict or "
+        "bytes with type=…. (Does what made it lack a `return`?)"
+    )
 
 
 @every("nickname, first", [("@daily", 2), ("@Hourly", 1), ("@weekly", 4), ("@midnight", 2)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
@@ -151,15 +152,36 @@ def test_given_types_win_over_the_objects_own() -> None:
     assert serialize(PlaceOrder("42"), types=("Old.PlaceOrder",)).types == ("Old.PlaceOrder",)
 
 
-def test_what_has_no_json_is_refused_by_name() -> None:
+@every(
+    "value, field",
+    [
+        (object(), "value"),
+        ([1, {"a": 1, "b": [object()]}], "value[1].b[0]"),
+        ({4: Fraction(1, 2)}, "value[4]"),
+        (float("nan"), "value"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_with_its_message_and_field(value: object, field: str) -> None:
     @dataclass
     class Odd:
         value: object
+        fine: int = 1
 
-    with pytest.raises(MessageSerializationError, match=r"Odd cannot be written as JSON") as caught:
-        serialize(Odd(object()))
-    assert caught.value.type_name.endswith("Odd")
-    assert caught.value.__cause__ is not None
+    with pytest.raises(MessageSerializationError) as caught:
+        serialize(Odd(value), types=("Shop.Odd",))
+    reason = caught.value.__cause__
+    assert str(caught.value) == f"Shop.Odd cannot be written as JSON: {reason} (field {field})"
+    assert str(reason)
+
+
+def test_no_field_is_blamed_where_none_is_at_fault_alone() -> None:
+    endless: dict[str, object] = {}
+    endless["self"] = endless
+
+    for body, text in ((endless, "recursion"), ({object(): 1}, "keys")):
+        with pytest.raises(MessageSerializationError, match=text) as caught:
+            serialize(body, types=("Shop.Odd",))
+        assert "field [" not in str(caught.value)
 
 
 # ------------------------------------------------------------------------------------------------------------- reading

@@ -230,13 +230,20 @@ class Reader:
         if block.kind == "python" and name:
             self._write(name, block)
         elif block.kind == "sql":
-            assert self._database is not None, "statements need a database of the test's own"
-            with psycopg.connect(self._database, autocommit=True) as connection:
-                connection.execute(block.text.encode())
+            self._execute(block.text)
         elif block.kind == "log":
             self._terminals[block.options["terminal"]].await_lines(block.text)
         elif block.kind == "console":
             self._type(commands(block.text), block)
+
+    def _execute(self, statements: str) -> None:
+        if self._database is None:
+            self._run(
+                Command(f"rowbus embedded psql -- -qv ON_ERROR_STOP=1 <<'SQL'\n{statements}SQL", "…\n"), 0
+            )
+            return
+        with psycopg.connect(self._database, autocommit=True) as connection:
+            connection.execute(statements.encode())
 
     def _write(self, name: re.Match[str], block: Block) -> None:
         file = self._folder / name[1]

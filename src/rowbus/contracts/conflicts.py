@@ -5,6 +5,7 @@ Invariant: pure; an endpoint is not in conflict with itself, but for another ver
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.contracts.contract import LEAVING, Action
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 _ADVICE: Final = (
     "make the handler take both (`rowbus contracts check` says what fits), deploy it, and then the sender; what failed "
     "meanwhile is in the error queue"
+)
+_APART: Final = (
+    "two programs serve its queue, and each receives what only the other handles, which fails: give each an endpoint, "
+    "or both all handlers; while one replaces the other, wait until it has"
 )
 _DOES: Final = {Action.SEND: "sends", Action.PUBLISH: "publishes", Action.REPLY: "replies with"}
 
@@ -85,6 +90,26 @@ def _reaches(use: Use, handler: Contract) -> bool:
 
 def _takes(use: Use, taken: Iterable[Use]) -> bool:
     return any(one.is_subscribed or use.action is not Action.PUBLISH for one in taken)
+
+
+def diagnose_different_programs(found: Sequence[PublishedContract]) -> Iterator[Finding]:
+    """Tell of programs that serve one endpoint, of which each handles what the other does not.
+
+    A version that handles more than the one it replaces is no such program.
+    """
+    handled = [(one, {use.message for use in one.contract.uses_of_action(Action.HANDLE)}) for one in found]
+    for (one, ours), (other, theirs) in combinations(handled, 2):
+        if one.endpoint == other.endpoint and ours - theirs and theirs - ours:
+            yield Finding(
+                Level.WARN,
+                one.endpoint,
+                f"{_alone(one, ours - theirs)}, {_alone(other, theirs - ours)}",
+                _APART,
+            )
+
+
+def _alone(one: PublishedContract, messages: Iterable[str]) -> str:
+    return f"version {one.version} alone handles {', '.join(sorted(messages))}"
 
 
 def diagnose_conflicts(conflicts: Iterable[Conflict]) -> list[Finding]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rowbus.contracts.asyncapi import from_asyncapi
-from rowbus.contracts.conflicts import diagnose_conflicts, find_conflicts
+from rowbus.contracts.conflicts import diagnose_conflicts, diagnose_different_programs, find_conflicts
 from rowbus.contracts.contract import PublishedContract
 from rowbus.errors import ConfigurationError
 from rowbus.transport.published_contracts.table import COLUMNS, contracts_table
@@ -53,10 +53,11 @@ def find_published(session: Session, addresses: Addresses) -> list[PublishedCont
 
 
 def examine_contracts(session: Session, addresses: Addresses) -> list[Finding]:
-    """Say which endpoints send what handlers of others refuse, as the doctor does. Raises StorageError."""
+    """Say who sends what handlers of others refuse, and which endpoints two programs serve. Raises StorageError."""
     found = look_for_published(session, addresses)
     left_out = [diagnose_left_out(str(address), reason) for address, reason in found.left_out.items()]
-    return [*left_out, *diagnose_conflicts(find_conflicts(found.contracts))]
+    conflicts = diagnose_conflicts(find_conflicts(found.contracts))
+    return [*left_out, *conflicts, *diagnose_different_programs(found.contracts)]
 
 
 def _read(documents: Iterable[PublishedDocument]) -> Iterator[PublishedContract]:

@@ -18,6 +18,7 @@ from weakref import WeakSet
 from rowbus.errors import ConfigurationError, MessageDeserializationError, MessageSerializationError
 from rowbus.errors.strangers import printable, text_of
 from rowbus.messages.bodies.json_bodies import JSON, NAMES, Json
+from rowbus.messages.bodies.plain import find_unwritable
 from rowbus.messages.bodies.serializer import Read, Serializer, Serializers
 from rowbus.messages.bodies.shape import Convention, checked_convention
 from rowbus.messages.conventions import Classes, Conventional, Conventions, Kind, conventions
@@ -395,9 +396,20 @@ def serialize(
     try:
         return Content(serializer.write(body, names), content_type or written, names)
     except Exception as error:
+        field = _find_field(body, lambda part: serializer.write(part, names))
         raise MessageSerializationError(
-            f"{names[0]} cannot be written as {_shown(written)}: {text_of(error)}", type_name=names[0]
+            f"{names[0]} cannot be written as {_shown(written)}: {text_of(error)}{field}", type_name=names[0]
         ) from error
+
+
+def _find_field(body: object, write: Callable[[object], object]) -> str:
+    """Say which field is at fault, in a format that writes dictionaries; "" where it cannot be found."""
+    try:
+        write({"part": ""})
+        way = find_unwritable(body, write)
+    except Exception:  # noqa: BLE001 - the first failure is told of anyway
+        return ""
+    return f" (field {way.removeprefix('.')})" if way else ""
 
 
 def _shown(content_type: str) -> str:

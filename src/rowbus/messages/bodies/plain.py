@@ -13,7 +13,7 @@ import math
 from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -29,6 +29,9 @@ from rowbus.messages.bodies.shape import (
     root_of,
 )
 from rowbus.messages.timestamps import format_time_span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _NAMES_OF_FLOATS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
@@ -54,6 +57,28 @@ def plain(value: Any, names: Names) -> Any:  # noqa: ANN401, PLR0911 - any value
     if dataclasses.is_dataclass(value):
         return _attributes(value, names)
     return value
+
+
+def find_unwritable(value: object, write: Callable[[object], object], deep: int = 9) -> str:
+    """Return the way from a message to the part that cannot be written, `.items[1].lock`; "" where none fails alone."""
+    for step, part in _parts(value) if deep else ():
+        try:
+            write({"part": part})
+        except Exception:  # noqa: BLE001 - whatever a format raises
+            return step + find_unwritable(part, write, deep - 1)
+    return ""
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+    if is_mapping(value):
+        yield from (
+            (f".{key}" if isinstance(key, str) else f"[{key!r}]", item) for key, item in value.items()
+        )
+    elif is_items(value) and not hasattr(value, "__struct_fields__"):
+        yield from ((f"[{number}]", item) for number, item in enumerate(value))
+    else:
+        for field in fields_of(kind_of(value)) or ():
+            yield f".{field.attribute}", getattr(value, field.attribute, None)
 
 
 def finite(number: float | Decimal, names: Names = AS_THEY_ARE) -> float | Decimal | str:
