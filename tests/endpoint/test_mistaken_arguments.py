@@ -66,8 +66,8 @@ def test_what_no_handler_takes_is_not_sent(body: object) -> None:
         serialize(body, types=("Shop.Any",))
 
     assert str(raised.value) == (
-        f"{body!r} is no message: send an object of a class (a dataclass, a msgspec.Struct, a pydantic model), or a dict or "
-        "bytes with type=…. (Does what made it lack a `return`?)"
+        f"{body!r} is no message: send an object of a class (a dataclass, a msgspec.Struct, a pydantic model), or a "
+        "dict or bytes with type=…. (Does what made it lack a `return`?)"
     )
 
 

@@ -29,7 +29,7 @@ TASKS = {
 
 def page_of(task: str) -> Path:
     """Follow the link of the landing page that has the task's title."""
-    links = {
+    links: dict[str, str] = {
         " ".join(text.split()).casefold(): target
         for text, target in re.findall(r"\[([^\]]+)\]\(([^)#]+)", LANDING.read_text(encoding="utf-8"))
     }
