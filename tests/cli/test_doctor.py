@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import psycopg
@@ -265,13 +266,21 @@ def test_an_endpoint_that_refuses_what_another_sends_is_told_of(rowbus: CommandL
     (rowbus.folder / "billing.py").write_text(
         CONFLICT.format(name="Billing", field="amount: int", does=BILLING)
     )
-    for name in ("sales", "billing"):
+    other = CONFLICT.format(name="Other", field="", does="pass").replace(
+        'Endpoint("Other")', 'Endpoint("Sales")'
+    )
+    (rowbus.folder / "other.py").write_text(other)
+    for name in ("sales", "billing", "other"):
         rowbus.start("run", f"{name}:endpoint").wait_for("is receiving")
 
     code, findings = examined(rowbus)
 
     assert code == 0
     assert findings["Shop.OrderPlaced"]["level"] == "warn"
-    assert findings["Shop.OrderPlaced"]["text"] == (
+    assert re.sub(r" \(version \w+\)", "", findings["Shop.OrderPlaced"]["text"]) == (
         "Billing handles it, and Sales publishes another: `amount` is required, and not there"
     )
+    assert sorted(re.sub("version [0-9a-f]+", "one", findings["Sales"]["text"]).split(", ")) == [
+        "one alone handles Shop.PlaceOther",
+        "one alone handles Shop.PlaceSales",
+    ]
