@@ -30,7 +30,7 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     form, _, in_store = request.param.partition(" in ")
     place = f"{request.getfixturevalue('s3')}/lake" if in_store else None
     monkeypatch.setenv("PYICEBERG_CATALOG__ROWBUS__URI", f"sqlite:///{tmp_path}/catalog.db")
-    plan = Plan(seconds=40, kills=len(VICTIMS), tables=3, format=form, place=place)
+    plan = Plan(seconds=40, kills=len(VICTIMS), tables=3, formats=(form,), place=place)
     with run_directory(MEMORY if MEMORY.exists() else Path("/tmp")) as folder:  # noqa: S108 - a folder within it
         server = Server(folder / "server", settings=SETTINGS)
         server.initialise()
@@ -47,9 +47,9 @@ def test_a_lake_is_as_its_tables_are_whatever_was_written_and_killed(
     scene.run()
     scene.finish()
 
-    form = scene.plan.format
-    readers = {"Spark": with_spark(form, spark), "polars": with_polars(form)}
+    (form,), (job,) = scene.plan.formats, scene.jobs
+    readers = {f"{form} by Spark": with_spark(form, spark), f"{form} by polars": with_polars(form)}
     if scene.plan.place:
-        del readers["Spark"]  # without a jar it reads folders only
+        del readers[f"{form} by Spark"]  # without a jar it reads folders only
     assert scene.wrong(readers) == []
-    assert scene.job.kills == dict.fromkeys(VICTIMS, 1)
+    assert job.kills == dict.fromkeys(VICTIMS, 1)

@@ -1,12 +1,14 @@
 """`python -m tests.crashes.lake`: tables change at random for half an hour, their lake's job is killed 30 times.
 
-    python -m tests.crashes.lake [--minutes 30] [--kills 30] [--format delta|iceberg] [--seed 1] [--keep]
+    python -m tests.crashes.lake [--minutes 30] [--kills 30] [--formats delta iceberg replica] [--seed 1] [--keep]
 
 Four writers run random transactions on 12 tables of all types: inserts, updates, deletes, changed keys, TRUNCATE,
-columns added, renamed, dropped and widened, other primary keys; some are rolled back, some open for a while. Meanwhile
-`rowbus spark lake --follow` is killed in turn: its driver, its JVM, a Python worker, the server. In the end
-`rowbus spark compare` must say that all tables are equal, and what Spark and polars read must be the database's rows.
-The seed repeats each writer's statements. Exit code 1: something is wrong. docs/reliability.md has the results.
+columns added, renamed, dropped and widened, other primary keys; some are rolled back, some open for a while. A fifth
+attaches, detaches and empties partitions, and renames tables, swaps them and makes them anew. Each of their sessions
+has settings of its own (date style, zone, digits …). Meanwhile one job of each format follows, and in turn are killed:
+its driver, its JVM, a Python worker, the server, the ticker, all sessions. In the end `rowbus spark compare` must say
+that all tables are equal, what polars reads must be the database's rows, and no job may have ended by itself. The seed
+repeats each writer's statements. Exit code 1: something is wrong. docs/reliability.md has the results.
 """
 
 from __future__ import annotations
@@ -18,13 +20,15 @@ import tempfile
 import time
 from pathlib import Path
 
-import rowbus.spark
 from tests.chaos.server import Server, open_folder
-from tests.crashes.lake.reading import with_polars, with_spark
-from tests.crashes.lake.scene import SETTINGS, Plan, Scene
-from tests.fixtures.spark import SETTINGS as LIGHT_SPARK
+from tests.crashes.lake.job import REPLICA
+from tests.crashes.lake.reading import with_polars
+from tests.crashes.lake.scene import MORE, SETTINGS, VICTIMS, Plan, Scene
 
-HEAD = "| format | tables | minutes | kills | starts | committed | rolled back | rows | wrong | on |"
+FORMATS = ("delta", "iceberg", REPLICA)
+HEAD = (
+    "| formats | tables | minutes | kills | starts | committed | altering | rolled back | rows | wrong | on |"
+)
 
 
 def run(folder: Path, plan: Plan) -> int:
@@ -36,15 +40,14 @@ def run(folder: Path, plan: Plan) -> int:
     try:
         scene.run()
         scene.finish()
-        spark = rowbus.spark.session("lake", master="local[2]", warehouse=folder / "warehouse", **LIGHT_SPARK)
-        readers = {"Spark": with_spark(plan.format, spark), "polars": with_polars(plan.format)}
-        wrong = scene.wrong(readers)
-        spark.stop()
+        wrong = scene.wrong({form: with_polars(form) for form in plan.formats if form != REPLICA})
         say(HEAD)
         say(summary(scene, len(wrong)))
     finally:
         scene.end()
         server.stop()
+        for job in scene.jobs:
+            say(f"{job.form}: most memory in MB {job.memory}, {job.starts} starts, kills {job.kills}")
     for sentence in wrong:
         say(f"WRONG: {sentence}")
     return int(bool(wrong))
@@ -52,9 +55,12 @@ def run(folder: Path, plan: Plan) -> int:
 
 def summary(scene: Scene, wrong: int) -> str:
     """Give the run's line for docs/reliability.md."""
-    plan, job = scene.plan, scene.job
-    kills = f"{sum(job.kills.values())} ({', '.join(f'{name} {count}' for name, count in job.kills.items())})"
-    cells = (plan.format, plan.tables, f"{plan.seconds / 60:g}", kills, job.starts, f"{scene.committed:,}")
+    plan, starts = scene.plan, sum(job.starts for job in scene.jobs)
+    kills = sum(sum(job.kills.values()) for job in scene.jobs)
+    cells = (
+        *(" ".join(plan.formats), plan.tables, f"{plan.seconds / 60:g}", kills, starts),
+        *(f"{scene.committed:,}", f"{scene.altered:,}"),
+    )
     more = (f"{scene.rolled_back:,}", f"{scene.rows():,}", wrong)
     return "| " + " | ".join(map(str, (*cells, *more, time.strftime("%Y-%m-%d")))) + " |"
 
@@ -70,7 +76,10 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="how long writers write")
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--tables", type=int, default=12)
-    parser.add_argument("--format", choices=("delta", "iceberg"), default="delta")
+    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS)
+    parser.add_argument(
+        "--altering", type=float, default=0.01, help="share of the transactions that alter a table"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--keep", action="store_true", help="keep the folder, with the lake and what programs said"
@@ -78,7 +87,13 @@ def main() -> int:
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="rowbus-lake-"))
     say(f"seed {given.seed}, in {folder}")
-    plan = Plan(given.minutes * 60, given.kills, given.tables, format=given.format, seed=given.seed)
+    plan = Plan(
+        *(given.minutes * 60, given.kills, given.tables),
+        formats=tuple(given.formats),
+        altering=given.altering,
+        victims=VICTIMS + MORE,
+        seed=given.seed,
+    )
     try:
         return run(open_folder(folder), plan)
     finally:

@@ -1,4 +1,6 @@
-"""The job: the real command `rowbus spark lake … --follow`, started again with the same arguments whenever it ends.
+"""A job: the real command `rowbus spark lake … --follow`, or `replicate`, started again when it was killed.
+
+Its end though neither its driver nor its JVM was killed is a failure, which is noted.
 
 Invariant: it is killed by its own process ids, and none of them outlives the run.
 """
@@ -7,11 +9,15 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+import psycopg
 
 from rowbus.spark.lake.tables.folder import TICK, LakeFolder
 from tests.chaos.processes import Program, rowbus
@@ -20,7 +26,12 @@ from tests.crashes.lake.tables import LOG
 from tests.fixtures.processes import await_that, children, kill_below
 
 LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-PATIENCE = 300.0
+PATIENCE = 600.0
+REPLICA = "replica"
+AFTERMATH = 60.0
+"""Seconds after a kill of driver or JVM in which a job may end: the killed one's sessions are its consumer's still."""
+
+LAST_WORDS = 1500
 AT_RANDOM = 12.0
 """Seconds after its start in which the job is killed at some moment, whatever it does then."""
 
@@ -33,10 +44,16 @@ class Job:
 
     def __init__(self, folder: Path, lake: str, server: Server, dsn: str, form: str, seed: int) -> None:
         self.server = server
+        self.form = form
+        self.lake = lake
         self.kills: dict[str, int] = {}
         self.starts = 1
-        self._lake = lake
-        self._chance = random.Random(f"{seed}/kills")
+        self.ended: list[str] = []
+        """What it said last when it ended by itself."""
+        self.memory: dict[str, int] = {}
+        """The most that a process of a name had resident, in MB."""
+        self._killed_at = 0.0
+        self._chance = random.Random(f"{seed}/{form}/kills")
         self.environment = os.environ | {
             "ROWBUS_DATABASE": dsn,
             "TMPDIR": str(folder),
@@ -44,13 +61,20 @@ class Job:
             "NO_COLOR": "1",
         }
         self._folder = folder
-        given = ("--to", lake, "--cores", "2", "--compact-every", "2", "-v", *_format(form))
-        self.once = rowbus("spark", "lake", LOG, *given)
+        self._checkpoint = folder / "checkpoint"
+        self.once = rowbus("spark", *self._command())
         self._orphans: set[int] = set()
-        self._program = self._start("job", [*self.once, "--follow", "--max-events", "500"])
+        bounds = ("--max-events", "500", "--max-bytes", "32")
+        self._program = self._start(form, [*self.once, "--follow", *bounds])
         self._stopping = threading.Event()
         self._keeper = threading.Thread(target=self._keep, daemon=True)
         self._keeper.start()
+
+    def _command(self) -> tuple[str, ...]:
+        common = (LOG, "--cores", "2", "--consumer", self.form, "-v")
+        if self.form == REPLICA:
+            return ("replicate", *common, "--checkpoint", str(self._checkpoint))
+        return ("lake", *common, "--to", self.lake, "--compact-every", "2", "--format", self.form)
 
     def kill(self, how: str) -> None:
         """Kill one of the job's processes, or the server, in the midst of its work or at any moment."""
@@ -62,7 +86,9 @@ class Job:
             "driver": self._kill_driver,
             "JVM": lambda: self._kill_one("java"),
             "worker": lambda: self._kill_one("python"),
-            "server": self._kill_server,
+            "server": lambda: self._restart_server(signal.SIGQUIT),
+            "restart": lambda: self._restart_server(signal.SIGINT),
+            "sessions": self._end_sessions,
         }
         await_that(hit[how], f"a {how} to be there", patience=PATIENCE)
         self.kills[how] = self.kills.get(how, 0) + 1
@@ -72,6 +98,7 @@ class Job:
         self._orphans |= children(self._program.pid)
         if not self._program.is_running:
             return False
+        self._killed_at = time.monotonic()
         self._program.signal(signal.SIGKILL)
         return True
 
@@ -81,13 +108,23 @@ class Job:
         found = sorted(pid for pid in below if _name(pid).startswith(name))
         if not found:
             return False
+        if name == "java":
+            self._killed_at = time.monotonic()
         with suppress(ProcessLookupError):
             os.kill(self._chance.choice(found), signal.SIGKILL)
         return True
 
-    def _kill_server(self) -> bool:
-        self.server.stop(signal.SIGQUIT)
+    def _restart_server(self, how: signal.Signals) -> bool:
+        self.server.stop(how)
         self.server.start()
+        return True
+
+    def _end_sessions(self) -> bool:
+        with psycopg.connect(self.server.dsn("postgres")) as connection:
+            connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()"
+                " and backend_type = 'client backend'"
+            )
         return True
 
     def finish(self) -> None:
@@ -96,7 +133,7 @@ class Job:
         self._keeper.join()
         self._program.signal(signal.SIGTERM)
         await_that(lambda: not self._program.is_running, "the job to end", patience=PATIENCE)
-        last = self._start("last", self.once)
+        last = self._start(f"last-{self.form}", self.once)
         try:
             await_that(lambda: not last.is_running, "the last run to end", patience=PATIENCE)
             assert last.process.returncode == 0, last.text()
@@ -117,20 +154,28 @@ class Job:
         return self._program.text()
 
     def _noted(self) -> object:
-        return self._program.pid, LakeFolder(self._lake).state.read(TICK)
+        if self.form == REPLICA:
+            return self._program.pid, sorted(self._checkpoint.glob("commits/*"))
+        return self._program.pid, LakeFolder(self.lake).state.read(TICK)
 
     def _keep(self) -> None:
         while not self._stopping.wait(0.05):
+            self._look_at_memory()
             if not self._program.is_running:
+                if time.monotonic() > self._killed_at + AFTERMATH:
+                    self.ended.append(f"{self.form} ended by itself: {self.text()[-LAST_WORDS:]}")
                 self._program.restart()
                 self.starts += 1
 
+    def _look_at_memory(self) -> None:
+        for pid in self._program.pids:
+            name = "driver" if pid == self._program.pid else _name(pid).strip()
+            with suppress(OSError):
+                found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+                self.memory[name] = max(self.memory.get(name, 0), int(found[1]) // 1024 if found else 0)
+
     def _start(self, name: str, command: list[str]) -> Program:
         return Program(name, command, self.environment, self._folder / f"{name}.log")
-
-
-def _format(form: str) -> list[str]:
-    return [] if form == "delta" else ["--format", form]
 
 
 def _name(pid: int) -> str:

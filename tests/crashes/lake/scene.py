@@ -1,10 +1,12 @@
-"""A database, its writers, and the lake's job, which are killed; and what differs in the lake when all is over."""
+"""A database, its writers, and the jobs that follow it, which are killed; and what differs when all is over."""
 
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,14 +17,41 @@ from rowbus.database.postgresql.database import Database
 from rowbus.log.schema.installer import install_now
 from tests.chaos.processes import Program, rowbus
 from tests.chaos.server import Server
-from tests.crashes.lake.job import Job
+from tests.crashes.lake.job import REPLICA, Job
 from tests.crashes.lake.reading import Reader, difference
 from tests.crashes.lake.tables import LOG, insert, make_tables
+from tests.crashes.lake.upheaval import SETUP as UPHEAVAL
 from tests.crashes.lake.values import SETUP
 from tests.crashes.lake.writers import NOTES, make_writers
 from tests.fixtures.places import ROOT
 
 VICTIMS: Final = ("driver", "JVM", "worker", "server")
+MORE: Final = ("ticker", "restart", "sessions")
+OURS: Final = {
+    "datestyle": "SQL, DMY",
+    "intervalstyle": "sql_standard",
+    "extra_float_digits": "0",
+    "bytea_output": "escape",
+    "timezone": "America/St_Johns",
+}
+"""Settings of the database, which each session has that does not choose its own."""
+
+PLAIN: Final = {
+    "datestyle": "ISO, YMD",
+    "intervalstyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "timezone": "UTC",
+}
+CAPTURED: Final = """
+    select distinct status.table_name from pgq.capture_status as status
+    inner join pg_class on pg_class.oid = status.table_id
+    where (relkind = 'p') = ('as-root' = any(arguments)) order by 1
+"""
+REPLICATED: Final = """
+    select 'select row(' || string_agg(quote_ident(attname), ', ' order by attname) || ')::text from {}'
+    from pg_attribute where attrelid = %s::regclass and attnum > 0 and not attisdropped
+"""
 SETTINGS: Final = {"deadlock_timeout": "200ms"}
 ROWS: Final = 30
 """Inserts into each table before the first copy."""
@@ -36,7 +65,13 @@ class Plan:
     kills: int
     tables: int = 12
     writers: int = 4
-    format: str = "delta"
+    formats: tuple[str, ...] = ("delta",)
+    """Those of the lakes, and `replica`."""
+
+    altering: float = 0.04
+    """Share of the transactions that alter a table."""
+
+    victims: tuple[str, ...] = VICTIMS
     seed: int = 1
     place: str | None = None
     """An address for the lake, which the environment says how to reach; None: a folder."""
@@ -48,13 +83,15 @@ class Scene:
     def __init__(self, folder: Path, server: Server, plan: Plan) -> None:
         self.plan = plan
         self.dsn = server.dsn("postgres")
-        self.lake = plan.place or str(folder / "lake")
         self._folder = folder
         self._tables = make_tables(random.Random(f"{plan.seed}/tables"), plan.tables)
         self._fill()
-        self.writers = make_writers(self.dsn, self._tables, plan.seed, plan.writers)
-        self.job = Job(folder, self.lake, server, self.dsn, plan.format, plan.seed)
-        self._ticker = Program("ticker", rowbus("ticker"), self.job.environment, folder / "ticker.log")
+        self.writers = make_writers(self.dsn, self._tables, plan.seed, plan.writers, plan.altering)
+        self.jobs = [
+            Job(folder, plan.place or str(folder / form), server, self.dsn, form, plan.seed)
+            for form in plan.formats
+        ]
+        self._ticker = Program("ticker", rowbus("ticker"), self.jobs[0].environment, folder / "ticker.log")
 
     def _fill(self) -> None:
         with Database(self.dsn).session() as session:
@@ -63,6 +100,8 @@ class Scene:
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             connection.execute(SETUP)
             connection.execute(NOTES)
+            for name, value in OURS.items():
+                connection.execute(f"alter database postgres set {name} = '{value}'".encode())
             connection.execute("select pgq.create_queue(%s)", [LOG])
             for name, value in (("ticker_max_lag", "500 ms"), ("ticker_idle_period", "1 s")):
                 connection.execute("select pgq.set_queue_config(%s, %s, %s)", [LOG, name, value])
@@ -73,6 +112,7 @@ class Scene:
                     connection.execute(statement.encode())
                 capture = "select pgq.capture_table(%s, %s, %s, %s)"
                 connection.execute(capture, [table.name, LOG, table.format, list(table.arguments)])
+            connection.execute(UPHEAVAL.encode())
 
     def run(self) -> None:
         """Have the writers write, and kill a process every now and then, evenly over the time."""
@@ -82,11 +122,23 @@ class Scene:
         pace = self.plan.seconds / (self.plan.kills + 1)
         for number in range(self.plan.kills):
             time.sleep(max(0.0, begin + pace * (number + 1) - time.monotonic()))
-            self.job.kill(VICTIMS[number % len(VICTIMS)])
+            self._kill(number)
         time.sleep(max(0.0, begin + self.plan.seconds - time.monotonic()))
 
+    def _kill(self, number: int) -> None:
+        """Kill the next victim, of each job in turn."""
+        victims = self.plan.victims
+        how = victims[number % len(victims)]
+        job = self.jobs[number // len(victims) % len(self.jobs)]
+        if how != "ticker":
+            job.kill(how)
+            return
+        self._ticker.signal(signal.SIGKILL)
+        self._ticker.restart()
+        job.kills[how] = job.kills.get(how, 0) + 1
+
     def finish(self) -> None:
-        """Stop the writers, and bring the lake up to date."""
+        """Stop the writers, and bring all up to date."""
         for writer in self.writers:
             writer.stop()
         for writer in self.writers:
@@ -94,16 +146,28 @@ class Scene:
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             connection.execute("select pgq.force_tick(%s)", [LOG])
             connection.execute("select pgq.ticker(%s)", [LOG])
-        self.job.finish()
+        for job in self.jobs:
+            job.finish()
 
     def wrong(self, readers: dict[str, Reader]) -> list[str]:
-        """Say what failed and what differs: by `rowbus spark compare`, and by each reader, value by value."""
+        """Say what failed and what differs: by `rowbus spark compare`, and by each reader, value by value.
+
+        A reader's name begins with the format that it reads.
+        """
         found = [f"{writer.name}: {failure}" for writer in self.writers for failure in writer.failures]
-        found += self._compared()
+        found += [ended for job in self.jobs for ended in job.ended]
         with psycopg.connect(self.dsn, autocommit=True) as connection:
-            connection.execute("set timezone = 'UTC'")
-            for name, table in self._folders().items():
-                found += self._read(connection, name, table, readers)
+            for name, value in PLAIN.items():
+                connection.execute("select set_config(%s, %s, false)", [name, value])
+            tables = [name for (name,) in connection.execute(CAPTURED)]
+            for job in self.jobs:
+                if job.form == REPLICA:
+                    found += [line for table in tables for line in _replicated(connection, table)]
+                    continue
+                found += self._compared(job, len(tables))
+                of_form = {name: read for name, read in readers.items() if name.startswith(job.form)}
+                for table in tables:
+                    found += self._read(connection, table, f"{job.lake}/{table}", of_form)
         return found
 
     def _read(
@@ -115,22 +179,23 @@ class Scene:
             wrong += [f"read by {reader}, {differs}"] if differs else []
         return wrong
 
-    def _folders(self) -> dict[str, str]:
-        return {table.name: f"{self.lake}/public.{table.name}" for table in self._tables}
-
-    def _compared(self) -> list[str]:
-        command = rowbus("spark", "compare", LOG, "--to", self.lake)
+    def _compared(self, job: Job, count: int) -> list[str]:
+        command = rowbus("spark", "compare", LOG, "--to", job.lake)
         done = subprocess.run(
-            command, check=False, capture_output=True, text=True, cwd=ROOT, env=self.job.environment
+            command, check=False, capture_output=True, text=True, cwd=ROOT, env=job.environment
         )
         equal = [line for line in done.stdout.splitlines() if ": equal, " in line]
-        if done.returncode == 0 and len(equal) == self.plan.tables:
+        if done.returncode == 0 and len(equal) == count:
             return []
-        return [f"rowbus spark compare: {done.stdout}{done.stderr}"]
+        return [f"rowbus spark compare, {job.form}: {done.stdout}{done.stderr}"]
 
     @property
     def committed(self) -> int:
         return sum(writer.committed for writer in self.writers)
+
+    @property
+    def altered(self) -> int:
+        return sum(writer.altered for writer in self.writers)
 
     @property
     def rolled_back(self) -> int:
@@ -148,5 +213,22 @@ class Scene:
         """End all that still runs."""
         for writer in self.writers:
             writer.stop()
-        self.job.end()
+        for job in self.jobs:
+            job.end()
         self._ticker.end()
+
+
+def _replicated(connection: psycopg.Connection[Any], table: str) -> list[str]:
+    """Say how a replica's rows differ from the table's, as texts."""
+    (query,) = connection.execute(REPLICATED, [table]).fetchone() or ("",)
+    try:
+        there, here = (
+            Counter(text for (text,) in connection.execute(query.replace("{}", place).encode()))
+            for place in (table, f"replica.{table.removeprefix('public.')}")
+        )
+    except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+        return [f"replica of {table}: {error}"]
+    shown = [f"{sorted(part)[:3]} ({part.total()})" for part in (there - here, here - there)]
+    return (
+        [] if there == here else [f"replica of {table} lacks {shown[0]} and has beside {shown[1]}: {query}"]
+    )

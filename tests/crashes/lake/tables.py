@@ -112,7 +112,7 @@ def row_change(table: Table, chance: Random, columns: Sequence[Column]) -> Actio
     if table.appended:
         return Action((insert(table, chance, columns),))
     return chance.choices(
-        (_insert, _update, _delete, _move, _replace, _refused, _empty), (6, 6, 2, 2, 2, 0.3, 0.15)
+        (_insert, _update, _delete, _move, _rekey, _replace, _refused, _empty), (6, 6, 2, 2, 2, 2, 0.3, 0.15)
     )[0](table, chance, columns)
 
 
@@ -157,6 +157,17 @@ def _move(table: Table, chance: Random, _columns: Sequence[Column]) -> Action:
             "drop table moved",
         )
     )
+
+
+def _rekey(table: Table, chance: Random, _columns: Sequence[Column]) -> Action:
+    """Change a row's key in place, unless the new one is there."""
+    return Action((rekey(table.name, table.id(chance), table.id(chance)),))
+
+
+def rekey(table: str, old: str, new: str) -> str:
+    """Give the statement that changes a key; one that is taken changes nothing."""
+    change = f"update {table} set id = {new} where id = {old}"
+    return f"do $$ begin {change}; exception when unique_violation then null; end $$"
 
 
 def _replace(table: Table, chance: Random, columns: Sequence[Column]) -> Action:

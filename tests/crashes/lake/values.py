@@ -19,6 +19,9 @@ create type pair as (a int, b text);
 ODD: Final = 0.004
 """Share of the values that a lake's type cannot hold: each makes its column text, and its table is copied anew."""
 
+HUGE: Final = 0.002
+"""Share of the texts that have a megabyte."""
+
 TEXTS: Final = (
     *("", "NULL", "null", "a,b", 'q"\\', "{}", "it's", "a\tb\nc\r", "żółć 👍", "\x01\x7f", "a&b=c%20+d", " "),
     *("\\N", "\\x00ff", "\u2028", "t", "2026-11-24 01:02:03+05", "x" * 3000),
@@ -38,7 +41,9 @@ class Kind(NamedTuple):
 
 
 def quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    """Give a text as every session reads it, also with `standard_conforming_strings = off`."""
+    plain = "'" + text.replace("'", "''") + "'"
+    return "E" + plain.replace("\\", "\\\\") if "\\" in text else plain
 
 
 def _of(*texts: str) -> Callable[[Random], str]:
@@ -78,6 +83,8 @@ def _double(chance: Random) -> str:
 
 
 def _text(chance: Random) -> str:
+    if chance.random() < HUGE:
+        return f"repeat('ż{chance.randint(0, 9)}', 350000)"
     return quoted(chance.choice(TEXTS) + chance.choice(TEXTS)[: chance.randint(0, 9)])
 
 
@@ -203,7 +210,7 @@ KINDS: Final = tuple(
         ("text[]", _list(_text, "text", "'{{a},{b}}'")),
         ("mood[]", _list(_MOOD, "mood", "'{{good}}'")),
         ("uuid[]", _list(_uuid, "uuid", "'[0:0]={00000000-0000-0000-0000-00000000000a}'")),
-        ("bytea[]", _list(_bytes, "bytea", "'{{\"\\\\x00\"}}'")),
+        ("bytea[]", _list(_bytes, "bytea", quoted('{{"\\\\x00"}}'))),
         ("date[]", _list(_date, "date", "'{infinity}'")),
         ("timestamptz[]", _list(_zoned, "timestamptz", "'{infinity}'")),
         ("jsonb[]", _list(_json, "jsonb", "'{{null}}'")),

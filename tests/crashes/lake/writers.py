@@ -10,16 +10,25 @@ import random
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 
 from tests.crashes.lake.tables import Action, Statements, Table, Transaction
+from tests.crashes.lake.upheaval import Upheaval
 
 NOTES = "create table noted (writer int primary key, number int not null)"
-ZONES = ("UTC", "Asia/Tokyo", "America/St_Johns", "Europe/Warsaw")
-ALTERING = 0.04
-"""Share of the transactions that alter a table."""
+FOREIGN = {
+    "timezone": ("UTC", "Asia/Tokyo", "America/St_Johns", "Europe/Warsaw"),
+    "datestyle": ("ISO, MDY", "German, DMY", "SQL, DMY", "SQL, MDY", "Postgres, DMY"),
+    "intervalstyle": ("postgres", "sql_standard", "iso_8601", "postgres_verbose"),
+    "extra_float_digits": ("1", "0", "-5", "3"),
+    "bytea_output": ("hex", "escape"),
+    "standard_conforming_strings": ("on", "off"),
+    "quote_all_identifiers": ("off", "on"),
+    "escape_string_warning": ("off",),
+}
+"""Settings that a session chooses at random: what it writes must not depend on them."""
 
 MEANT_TO_FAIL = (
     psycopg.errors.RaiseException,
@@ -29,13 +38,19 @@ PAUSE = 0.15
 """Seconds between two transactions of a writer, on average."""
 
 
+class Source(Protocol):
+    """What makes a writer's transactions."""
+
+    def next(self) -> Transaction: ...
+
+
 class Writer(threading.Thread):
     """A thread that writes; what failed though it was not meant to is in `failures`."""
 
-    def __init__(self, number: int, dsn: str, statements: Statements, chance: random.Random) -> None:
+    def __init__(self, number: int, dsn: str, statements: Source, chance: random.Random) -> None:
         super().__init__(name=f"writer {number}", daemon=True)
         self.number = number
-        self.committed = self.rolled_back = 0
+        self.committed = self.rolled_back = self.altered = 0
         self.failures: list[str] = []
         self._dsn = dsn
         self._statements = statements
@@ -56,6 +71,9 @@ class Writer(threading.Thread):
             time.sleep(0.02)
         if transaction.commits:
             self.committed += 1
+            self.altered += "alter table" in str(transaction.actions) or "truncate" in str(
+                transaction.actions
+            )
         else:
             self.rolled_back += 1
 
@@ -67,12 +85,13 @@ class Writer(threading.Thread):
         except psycopg.OperationalError:
             return False  # an outage, or a deadlock
         except psycopg.Error as error:
-            self.failures.append(f"{error}: {transaction}")
+            self.failures.append(f"{error}: {transaction}"[:2000])
         return True
 
     def _is_noted(self, connection: psycopg.Connection[Any], transaction: Transaction) -> bool:
         found = connection.execute("select number from noted where writer = %s", [self.number]).fetchone()
-        connection.execute(f"set timezone = '{self._chance.choice(ZONES)}'".encode())
+        for name, values in FOREIGN.items():
+            connection.execute("select set_config(%s, %s, false)", [name, self._chance.choice(values)])
         connection.commit()
         return found is not None and found[0] >= transaction.number
 
@@ -105,14 +124,14 @@ def _act(connection: psycopg.Connection[Any], action: Action) -> None:
     raise psycopg.ProgrammingError(f"this was to fail: {action}")
 
 
-def make_writers(dsn: str, tables: Sequence[Table], seed: int, count: int) -> list[Writer]:
-    """Make writers that own the tables in turn; each says the same for the same seed."""
-    return [
-        Writer(
-            number,
-            dsn,
-            Statements(random.Random(f"{seed}/{number}"), tables[number::count], tables, ALTERING),
-            random.Random(f"{seed}/{number}/pace"),
-        )
+def make_writers(dsn: str, tables: Sequence[Table], seed: int, count: int, altering: float) -> list[Writer]:
+    """Make writers that own the tables in turn, and one that upturns its own; each says the same for the same seed."""
+    sources: list[Source] = [
+        Statements(random.Random(f"{seed}/{number}"), tables[number::count], tables, altering)
         for number in range(count)
+    ]
+    sources.append(Upheaval(random.Random(f"{seed}/upheaval"), altering))
+    return [
+        Writer(number, dsn, source, random.Random(f"{seed}/{number}/pace"))
+        for number, source in enumerate(sources)
     ]

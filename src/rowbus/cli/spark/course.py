@@ -179,12 +179,16 @@ def start_spark(name: str, *, cores: str, memory: str, metrics: str | None = Non
     if metrics is not None:
         address_of(metrics)  # what is no address is refused at once
     from rowbus.spark import observe, session
+    from rowbus.spark.pipelines.policy import explain
 
     settings = {"spark.driver.memory": memory}
     if not logging.getLogger("rowbus.cli").isEnabledFor(logging.DEBUG):
         settings["spark.log.level"] = "OFF"  # ninety lines to say what our error says in one; -v shows them
         logging.getLogger("py4j").setLevel(logging.CRITICAL)  # as above, where Java has ended
-    spark = session(f"rowbus spark {name}", master=f"local[{cores},4]", **settings)
+    try:
+        spark = session(f"rowbus spark {name}", master=f"local[{cores},4]", **settings)
+    except Exception as error:
+        raise explain(error) from error
     if url := observe(spark, metrics=metrics).url:
         tell(f"Metrics and health are at {url}")
     return spark
