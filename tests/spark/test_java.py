@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from rowbus.errors import ConfigurationError
+import rowbus.spark
+from rowbus.cli.spark.course import start_spark
+from rowbus.errors import ConfigurationError, StorageError
 from rowbus.spark import java
+from rowbus.spark.pipelines.policy import JAVA_ENDED
 from tests.fixtures.every import every
 
 ANSWERS = {
@@ -177,3 +180,13 @@ def test_without_the_wheel_the_error_says_what_to_do(monkeypatch: pytest.MonkeyP
 
 def run_python(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+def test_a_java_that_ends_while_spark_starts_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def session(*_given: object, **_settings: object) -> None:
+        raise ConnectionResetError(104, "Connection reset by peer")
+
+    monkeypatch.setattr(rowbus.spark, "session", session)
+    with pytest.raises(StorageError) as raised:
+        start_spark("lake", cores="1", memory="1g")
+    assert str(raised.value) == JAVA_ENDED

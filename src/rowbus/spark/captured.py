@@ -279,6 +279,10 @@ def _load(operation: str, failing: str) -> Query:
     return load(f"{_FOLDER}/{operation}.sql", failing=failing, prepare=False)
 
 
+BEGIN_COPY: Final = _load("begin_copy", "Could not begin to copy")
+"""Fixes what the copy of a table sees, and how values look, in a transaction of its own."""
+
+
 def _whereabouts(rows: Rows, _count: int) -> Whereabouts:
     return Whereabouts._make(rows[0])
 

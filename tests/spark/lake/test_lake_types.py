@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from rowbus.spark.lake.table import plain_type
+from tests.fixtures.log import FOREIGN_SETTINGS
 from tests.spark.lake.following import Following
 from tests.spark.lake.values import CASES, TYPES
 
@@ -27,6 +28,7 @@ def lake(
     request: pytest.FixtureRequest, log_database: str, pgq: psycopg.Connection, tmp_path: Path
 ) -> Following:
     pgq.execute(TYPES)
+    pgq.execute(FOREIGN_SETTINGS)
     return Following(log_database, pgq, tmp_path / "lake", request.param)
 
 

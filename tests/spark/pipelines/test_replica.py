@@ -12,6 +12,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.spark.pipelines.replica import copy_beside, copy_tables
+from tests.fixtures.log import FOREIGN_SETTINGS
 from tests.fixtures.processes import await_that
 from tests.spark.pipelines.shop import PLAN, Shop
 
@@ -287,6 +288,22 @@ def test_rows_without_a_key_are_as_many_as_in_the_source(shop: Shop) -> None:
     assert shop.apply()
     assert shop.texts("public.notes") == shop.texts("copy.notes")
     run("truncate notes; insert into notes values (8), (8)")
+    assert shop.apply()
+    assert shop.texts("public.notes") == shop.texts("copy.notes")
+
+
+@pytest.mark.every_version
+def test_the_databases_own_settings_change_no_value(shop: Shop) -> None:
+    run = shop.connection.execute
+    run(FOREIGN_SETTINGS)
+    run("create table notes (a float8, d date[], s interval, b bytea[], c regclass)")
+    run("select pgq.capture_table('notes', 'changes')")
+    run("insert into notes values (0.3, '{2026-02-03}', '-3 mons 2 days', array['\\x00'::bytea], 'orders')")
+    run("insert into notes select 0.1::float8 + 0.2, d, s, b, c from notes")
+    shop.copy(PLAN._replace(tables=["notes"]))
+    assert shop.texts("public.notes") == shop.texts("copy.notes")
+    run("insert into notes select * from notes")
+    run("delete from notes where a <> 0.3")
     assert shop.apply()
     assert shop.texts("public.notes") == shop.texts("copy.notes")
 

@@ -19,6 +19,7 @@ from rowbus.database.postgresql.transfer import pass_on
 from rowbus.database.statements import Query, Statement, control, each, load, no_rows, scalar
 from rowbus.errors import ConfigurationError
 from rowbus.log.consumers.table import ConsumerTable, log_not_found
+from rowbus.spark.captured import BEGIN_COPY
 from rowbus.spark.log_source.snapshot_range import list_logs
 from rowbus.spark.options import tables_named
 from rowbus.spark.schema import ensure
@@ -88,8 +89,8 @@ def identify_database() -> Statement[tuple[str, str]]:
 
 
 def begin_copy() -> Statement[str]:
-    """Return the snapshot of this transaction, which must be a repeatable read; sets its search_path."""
-    return Statement(_load("begin_copy", "Could not begin to copy"), {}, scalar)
+    """Return the snapshot of this transaction, a repeatable read, and two times; sets how values and names look."""
+    return Statement(BEGIN_COPY, {}, scalar)
 
 
 def describe_tables(log: str) -> Statement[list[CapturedTable]]:
@@ -284,7 +285,7 @@ def check_tables(source: Session, plan: ReplicaPlan) -> None:
 def _snapshot(session: Session) -> Generator[str]:
     session.run(BEGIN)
     try:
-        yield session.run(begin_copy())
+        yield session.run(begin_copy()).split(" ")[0]
     finally:
         session.run(END)
 

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import pyarrow as pa
 
 from rowbus.database.postgresql.arrow import Access, arrow_session
-from rowbus.database.statements import Query, control, load
+from rowbus.database.statements import control
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.spark.captured import Unfit, column_texts, converted
+from rowbus.spark.captured import BEGIN_COPY, Unfit, column_texts, converted
 from rowbus.spark.lake.merge import DELETED
 from rowbus.spark.lake.table import AppTransaction, own_errors
 from rowbus.spark.lake.tables.evolution import (
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from rowbus.spark.lake.tables.folder import LakeFolder, StoredTable
     from rowbus.spark.lake.tables.net_changes import NetChanges, Row, StagedChange
 
-_FOLDER = "spark/lake/tables/sql/postgresql"
 _CHANGED_BY: Final = ("ev_type=", "ev_data=", "ev_extra1=", "ev_extra2=", "when=", "deny")
 """Arguments of triggers that make events differ from the table's rows; `ev_extra3` and 4 are beside the row."""
 
@@ -107,7 +106,7 @@ def reading_rows(dsn: str, table: SourceTable) -> Generator[TableRows]:
         b"set transaction isolation level repeatable read, read only", "Could not begin to copy"
     ).query
     with arrow_session(Access(dsn, application_name="rowbus spark lake"), isolate) as session:
-        begun = session.value(_load("begin_table_copy", "Could not begin to copy"))
+        begun = session.value(BEGIN_COPY)
         snapshot, moment, began = begun.split(" ")
         version, query = (
             control(text.encode(), f"Could not copy {table.name}").query
@@ -117,9 +116,6 @@ def reading_rows(dsn: str, table: SourceTable) -> Generator[TableRows]:
         with closing(cast("Generator[pa.RecordBatch]", session.batches(query))) as batches:
             yield TableRows(snapshot, int(moment), int(began), described, batches)
 
-
-def _load(operation: str, failing: str) -> Query:
-    return load(f"{_FOLDER}/{operation}.sql", failing=failing, prepare=False)
 
 
 class FollowedTable:

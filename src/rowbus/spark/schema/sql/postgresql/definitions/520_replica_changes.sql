@@ -4,7 +4,8 @@
 -- is a JSON object.
 
 -- Apply the changes in stages to every table of a replica that they are about, and move the replica to the batch.
--- i_query, the id of the checkpoint's query, may be null for a batch without stages.
+-- i_query, the id of the checkpoint's query, may be null for a batch without stages. Values look and are read as exact
+-- captures write them, whatever the settings of the database and the role: rows without a key are compared as texts.
 -- Waits for a session that applies changes to the same replica. Returns how many changes were applied; null when the batch was
 -- applied before. Raises 55000 when batches are missing between this and the last, 42P16 when a table has changed.
 create or replace function rowbus_spark.apply_changes(
@@ -12,6 +13,7 @@ create or replace function rowbus_spark.apply_changes(
 )
 returns bigint
 language plpgsql
+set datestyle = 'ISO' set extra_float_digits = 1 set intervalstyle = 'postgres' set bytea_output = 'hex' set lc_monetary = 'C'
 as $$
 declare
     v_table pg_catalog.record;

@@ -1,4 +1,5 @@
--- Fix what a copy of a table sees, at the start of its transaction, and how values look as text: in UTC, ISO dates.
+-- Fix what a copy sees, at the start of its transaction, and how values look as text: as exact captures write them,
+-- whatever the settings of the database and the role. Types are spelt with their schema, too.
 -- Locks nothing. Returns the snapshot, a time after it was taken, and one before: microseconds since 1970, with a space
 -- between.
 select
@@ -13,5 +14,8 @@ select
         set_config('datestyle', 'ISO', true),
         set_config('lc_monetary', 'C', true),
         set_config('intervalstyle', 'postgres', true),
-        set_config('extra_float_digits', '1', true)
+        set_config('extra_float_digits', '1', true),
+        set_config('bytea_output', 'hex', true),
+        set_config('quote_all_identifiers', 'off', true),
+        set_config('search_path', 'pg_catalog', true)
     ) as settings
