@@ -133,13 +133,28 @@ class _AdbcSession:
 
 
 def _adbc_database(access: Access) -> Any:  # noqa: ANN401 - ADBC has no types
-    adbc_driver_postgresql = import_module(ADBC)  # not installed everywhere
-
-    conninfo = make_conninfo("", **_facts(access))
+    facts = _facts(access)
+    conninfo = make_conninfo("", **facts)
     found = _databases.get(conninfo)
     if found is None:
-        found = _databases[conninfo] = adbc_driver_postgresql.connect(conninfo)
+        adbc_driver_postgresql = import_module(ADBC)  # not installed everywhere
+        found = adbc_driver_postgresql.connect(conninfo)
+        if not _knows_types(found):
+            unquoted = f"{facts.get('options', '')} -c quote_all_identifiers=off"
+            found = adbc_driver_postgresql.connect(make_conninfo("", **facts | {"options": unquoted}))
+        _databases[conninfo] = found
     return found
+
+
+def _knows_types(database: Any) -> bool:  # noqa: ANN401 - ADBC has no types
+    """Say whether ADBC has read the server's types: it knows none in quotes, which a role may want around names."""
+    from adbc_driver_manager import AdbcConnection, AdbcStatement  # noqa: PLC0415 - not installed everywhere
+
+    with AdbcConnection(database) as connection, AdbcStatement(connection) as statement:
+        statement.set_sql_query("select 'known'")
+        stream, _count = statement.execute_query()
+        with pa.RecordBatchReader.from_stream(stream) as rows:
+            return rows.schema.types == [pa.string()]
 
 
 def _facts(access: Access) -> dict[str, Any]:
