@@ -13,7 +13,8 @@ create or replace function rowbus_spark.apply_changes(
 )
 returns bigint
 language plpgsql
-set datestyle = 'ISO' set extra_float_digits = 1 set intervalstyle = 'postgres' set bytea_output = 'hex' set lc_monetary = 'C'
+set datestyle = 'ISO' set extra_float_digits = 1 set intervalstyle = 'postgres'
+set bytea_output = 'hex' set lc_monetary = 'C'
 as $$
 declare
     v_table pg_catalog.record;
