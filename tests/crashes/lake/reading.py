@@ -95,8 +95,11 @@ def _iceberg_files(path: str) -> tuple[list[str], pa.Schema]:
 def difference(connection: psycopg.Connection[Any], name: str, found: pa.Table) -> str | None:
     """Say how a table of the lake differs from that of the database; None where all rows are the same."""
     (columns,) = connection.execute(COLUMNS, [name]).fetchone() or ([],)
-    if found.column_names != columns:
+    if sorted(found.column_names) != sorted(columns):
         return f"{name} has the columns {found.column_names} instead of {columns}"
+    found = found.select(
+        columns
+    )  # delta-rs keeps their order where only that is another, as after a swap of names
     there = _rows(connection, name, found.schema)
     here = Counter(zip(*(map(_plain, column.to_pylist()) for column in found.columns), strict=True))
     if there == here:

@@ -33,6 +33,7 @@ OURS: Final = {
     "extra_float_digits": "0",
     "bytea_output": "escape",
     "timezone": "America/St_Johns",
+    "quote_all_identifiers": "on",
 }
 """Settings of the database, which each session has that does not choose its own."""
 
