@@ -117,7 +117,6 @@ def reading_rows(dsn: str, table: SourceTable) -> Generator[TableRows]:
             yield TableRows(snapshot, int(moment), int(began), described, batches)
 
 
-
 class FollowedTable:
     """One table of a lake, and its source."""
 
