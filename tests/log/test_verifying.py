@@ -104,6 +104,13 @@ def test_a_new_installation_in_use_is_as_it_should_be(session: Session) -> None:
     session.connection.execute("select pgq.maint_capture(), pgq.force_tick('q'), pgq.ticker()")
 
     assert verify(session) == ([], [])
+    session.connection.execute("alter table orders disable trigger capture_q_truncate")
+    differences, (warning,) = verify(session)
+    assert differences == []
+    assert warning == (
+        "trigger capture_q_truncate of orders is disabled: the log gets none of its changes: "
+        "`alter table orders enable trigger capture_q_truncate`, then copy it again"
+    )
 
 
 TAMPERED = [

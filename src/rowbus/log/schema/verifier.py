@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.database.ownership import suspicious
 from rowbus.database.statements import Statement, each, load, raw_source, split_script
 from rowbus.errors import PermissionDeniedError
-from rowbus.log.diagnosis import OLD_GRANTS, OLD_GRANTS_ADVICE
+from rowbus.log import catalog as log_catalog
+from rowbus.log.diagnosis import OLD_GRANTS, OLD_GRANTS_ADVICE, diagnose_captures
 from rowbus.log.schema import table as log_schema
 from rowbus.log.schema.table import SCHEMAS, files
 
@@ -252,7 +253,16 @@ def verify(session: Session) -> Verification:
     differences = [*_version(session), *_functions(session, by_role=by_role)]
     differences += session.run(log_schema.missing())
     differences += session.run(stray_triggers())
-    return Verification(differences, [] if by_role else [f"{OLD_GRANTS}: {OLD_GRANTS_ADVICE}"])
+    warnings = [] if by_role else [f"{OLD_GRANTS}: {OLD_GRANTS_ADVICE}"]
+    return Verification(differences, warnings + _captures(session))
+
+
+def _captures(session: Session) -> list[str]:
+    """Say what captured tables keep from the log or from this role; nothing of another version's schema."""
+    if session.run(log_schema.version()) != log_schema.VERSION:
+        return []
+    faults = diagnose_captures(session.run(log_catalog.capture_faults()))
+    return [f"{fault.text}: {fault.advice}" for fault in faults]
 
 
 def _version(session: Session) -> list[str]:
