@@ -51,6 +51,22 @@ def test_a_tick_that_is_too_large_is_read_in_parts_of_about_the_size_asked_for(
     assert max(sizes) < 3000 * 1.3
 
 
+@pytest.mark.parametrize("limit", ["maxOffsetsPerTrigger", "maxBytesPerTrigger"])
+def test_where_the_order_of_events_counts_no_tick_is_cut_and_the_rest_of_one_comes_at_once(
+    orders: Orders, stream: Streams, limit: str
+) -> None:
+    """A transaction fills up a block that another has left, so blocks are not in the order of events."""
+    fill(orders, 6000)
+    query = Query(stream(**{limit: 20_000}))
+    begun = query.batch(ReadMaxRows(1000)) or []
+    assert "to" in query.at["orders"]
+    query.reader.stop()
+    query.reader = stream(**{limit: 20_000}, cutTicks=False)
+    fill(orders, 6000)
+    sizes = [len(rows) for rows in query.batches(ReadMaxRows(1000))]
+    assert sizes == [6000 - len(begun), 6000]
+
+
 @pytest.mark.parametrize("events", [None, 400])
 def test_a_batch_has_no_more_bytes_than_asked_for_however_they_are_spread(
     orders: Orders, stream: Streams, events: int | None

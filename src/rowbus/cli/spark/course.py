@@ -139,7 +139,8 @@ MaxBytes = Annotated[
         "--max-bytes",
         metavar="MB",
         min=1,
-        help="About how many MB of events one batch takes at most, which bounds the memory of a merge.",
+        help="About how many MB of events one batch takes at most, which bounds the memory of a merge. Lakes and "
+        "replicas take whole ticks.",
     ),
 ]
 Resync = Annotated[

@@ -75,6 +75,7 @@ class Admission:
         self._most_ticks = options["maxTicksPerTrigger"]
         self._most_bytes = options["maxBytesPerTrigger"]
         self._skip_empty = options["skipEmptyTicks"]
+        self._cuts = options["cutTicks"] and options["changes"] is None  # blocks keep no order
         self._empty: set[TickSpan] = set()
 
     def choose(self, candidates: Sequence[Candidate], events: int | None) -> Offsets | None:
@@ -122,7 +123,7 @@ class Admission:
         while True:
             span = candidate.span._replace(end=ticks[-1])
             place = self._cut(span, None, budget)
-            if place is None:
+            if place is None or (len(ticks) == 1 and not self._cuts):
                 return LogOffset(ticks[-1])
             if len(ticks) == 1:
                 return LogOffset(candidate.base, Cut(ticks[0], place))
@@ -143,7 +144,7 @@ class Admission:
         return min(found, key=lambda place: (order.index(place.table), place.block), default=None)
 
     def _in_cut(self, candidate: Candidate, cut: Cut, budget: int | None) -> LogOffset:
-        if budget is None and self._most_bytes is None:
+        if not self._cuts or (budget is None and self._most_bytes is None):
             return LogOffset(cut.to)
         place = self._cut(self._cut_span(candidate), cut.place, budget)
         return LogOffset(cut.to) if place is None else LogOffset(candidate.offset.at, Cut(cut.to, place))

@@ -109,6 +109,13 @@ LOG_SOURCE: Final = (
         None,
         "about how many bytes of events a micro-batch takes of a log at most, and a block of its table at least",
     ),
+    Option(
+        "cutTicks",
+        boolean,
+        True,
+        "let a micro-batch end within a tick that exceeds the limits; changes of one row may then come in another "
+        "order, so never with `changes`",
+    ),
     Option("maxTicksPerTrigger", integer(), None, "how many ticks of a log a micro-batch takes at most"),
     Option(
         "minOffsetsPerTrigger",

@@ -212,6 +212,7 @@ def _events(
             "startingOffsets": "committed",
             "maxOffsetsPerTrigger": most.events,
             "maxBytesPerTrigger": most.bytes,
+            "cutTicks": "false",
             "skipEmptyTicks": "false",  # so that an hour in which nothing changed is complete, too
         },
     )

@@ -126,6 +126,7 @@ def _changes(
             "startingOffsets": "committed",
             "maxOffsetsPerTrigger": most.events,
             "maxBytesPerTrigger": most.bytes,
+            "cutTicks": "false",
         },
     )
     writer = reader.load().writeStream.format("rowbus").option("deliver", "changes")
