@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
 from typing import LiteralString
 
@@ -12,11 +11,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from rowbus.database.postgresql.connection import Session
-from rowbus.database.postgresql.handler_connection import (
-    HandlerConnection,
-    HandlerCursor,
-    SyncHandlerConnection,
-)
+from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
 from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.errors import (
     HandlerError,
@@ -24,7 +19,6 @@ from rowbus.errors import (
 )
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving.decisions import FROM_THE_START
-from tests.fixtures.every import every
 from tests.fixtures.sessions import bodies, listening_to, message, note, put, received, seen
 
 # ------------------------------------------------------------------------------------------------ every way of using it
@@ -118,17 +112,6 @@ async def test_and_it_commits_with_the_message(
 
     assert seen(session)[0] == "x"
     assert bodies(session, queue) == [b"2", b"3"]
-
-
-@every("method", ["execute", "executemany", "stream", "copy"])
-def test_what_a_handler_leaves_out_is_as_with_psycopgs_own_cursor(method: str) -> None:
-    ours, theirs = (defaults_of(getattr(kind, method)) for kind in (HandlerCursor, psycopg.AsyncCursor))
-
-    assert ours == theirs
-
-
-def defaults_of(method: Callable[..., object]) -> dict[str, object]:
-    return {name: each.default for name, each in inspect.signature(method).parameters.items()}
 
 
 # ------------------------------------------------------------------------------------------------------ from a thread

@@ -27,12 +27,9 @@ from psycopg.types.datetime import (
 from rowbus.database.location import TEMPORARY_PREFIX, refuse_unescaped, unescaped
 from rowbus.database.pool import SessionPool
 from rowbus.database.postgresql.connection import AsyncSession, ReadSession, Session, bound_sends, close
+from rowbus.database.postgresql.driver_hooks import TellingCursor
 from rowbus.database.postgresql.faults import translate
-from rowbus.database.postgresql.handler_connection import (
-    HandlerConnection,
-    HandlerCursor,
-    HandlerServerCursor,
-)
+from rowbus.database.postgresql.handler_connection import HandlerConnection
 from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.database.statements import Statement, control, load, no_rows, source
 from rowbus.errors import ConfigurationError
@@ -219,8 +216,7 @@ class Database:
             await self.configure(connection)
         except psycopg.Error as error:
             raise translate(error) from error
-        connection.cursor_factory = HandlerCursor
-        connection.server_cursor_factory = HandlerServerCursor
+        connection.cursor_factory = TellingCursor
         return ReceiveSession(connection)
 
     @contextmanager

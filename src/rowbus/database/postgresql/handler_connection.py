@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import re
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import psycopg
 from psycopg import sql
 from psycopg.pq import TransactionStatus
-from psycopg.rows import TupleRow, tuple_row
+from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.cause import cause_commands, cause_values
 from rowbus.database.postgresql.driver_hooks import (
     HookedConnection,
     SyncHookedConnection,
     SyncTellingCursor,
-    TellingCursor,
 )
 from rowbus.database.statements import Statement, control, load, no_rows
 from rowbus.errors import HandlerError
@@ -30,12 +29,10 @@ from rowbus.running.handling import Awaiting, awaited, subject_in_hand
 from rowbus.running.scope import require
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
-    from typing import LiteralString, Self
+    from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+    from typing import Self
 
-    from psycopg.abc import Params, PQGen
-    from psycopg.abc import Query as DriverQuery
-    from psycopg.copy import AsyncWriter
+    from psycopg.abc import PQGen
 
     from rowbus.running.handling import Subject
     from rowbus.running.scope import Scope
@@ -100,64 +97,6 @@ def _text_of(query: object) -> str:
     return text.lower()
 
 
-class HandlerCursor(TellingCursor):
-    """A cursor that has the message's savepoint set before its first statement."""
-
-    async def execute(
-        self,
-        query: DriverQuery,
-        params: Params | None = None,
-        *,
-        prepare: bool | None = None,
-        binary: bool | None = None,
-    ) -> Self:
-        """Set the savepoint if it is not yet set, then execute."""
-        await _owner(self).protect()
-        await super().execute(cast("LiteralString", query), params, prepare=prepare, binary=binary)
-        return self
-
-    async def executemany(
-        self, query: DriverQuery, params_seq: Iterable[Params], *, returning: bool = False
-    ) -> None:
-        """Set the savepoint if it is not yet set, then execute many."""
-        await _owner(self).protect()
-        await super().executemany(query, params_seq, returning=returning)
-
-    async def stream(
-        self, query: DriverQuery, params: Params | None = None, *, binary: bool | None = None, size: int = 1
-    ) -> AsyncGenerator[TupleRow]:
-        """Set the savepoint if it is not yet set, then stream."""
-        await _owner(self).protect()
-        async for row in super().stream(query, params, binary=binary, size=size):
-            yield row
-
-    @asynccontextmanager
-    async def copy(
-        self, statement: DriverQuery, params: Params | None = None, *, writer: AsyncWriter | None = None
-    ) -> AsyncGenerator[psycopg.AsyncCopy]:
-        """Set the savepoint if it is not yet set, then copy."""
-        await _owner(self).protect()
-        async with super().copy(statement, params, writer=writer) as copy:
-            yield copy
-
-
-class HandlerServerCursor(psycopg.AsyncServerCursor[TupleRow]):
-    """A named cursor that has the message's savepoint set before it is declared."""
-
-    async def execute(
-        self,
-        query: DriverQuery,
-        params: Params | None = None,
-        *,
-        binary: bool | None = None,
-        **unused: object,
-    ) -> Self:
-        """Set the savepoint if it is not yet set, then declare the cursor."""
-        await _owner(self).protect()
-        await super().execute(cast("LiteralString", query), params, binary=binary, **unused)
-        return self
-
-
 class HandlerConnection(HookedConnection, Awaiting):
     """The connection a handler works on: psycopg's, less the verbs that would end the transaction."""
 
@@ -172,7 +111,7 @@ class HandlerConnection(HookedConnection, Awaiting):
     locks: Sequence[Statement[object]] = ()  # what takes the session's own advisory locks
     blocks = 0  # nested transactions that are open
     waits = 0  # calls of the driver's that wait for the server just now; a stream between two rows does not
-    attempt_open = False  # `protect` does nothing outside an attempt
+    attempt_open = False  # no savepoint is set outside an attempt
     touched = False
     savepoint_set = False
     has_cause = False  # whether the transaction says what causes its changes
@@ -191,11 +130,6 @@ class HandlerConnection(HookedConnection, Awaiting):
             return await super().wait(gen, *interval, **timeout)
         finally:
             self.waits -= 1
-
-    async def protect(self) -> None:
-        """Set the message's savepoint, once, before the attempt's first statement."""
-        async with self.lock:
-            await self.wait(self.before_query())
 
     def before_query(self) -> PQGen[None]:
         """Set the savepoint if it is not yet set; also for cursors that are not ours, such as AsyncRawCursor."""
@@ -259,7 +193,8 @@ class HandlerConnection(HookedConnection, Awaiting):
         force_rollback: bool = False,  # noqa: FBT001, FBT002 - psycopg's signature
     ) -> AsyncGenerator[psycopg.AsyncTransaction]:
         """Open a nested transaction (a savepoint), inside the message's."""
-        await self.protect()
+        async with self.lock:
+            await self.wait(self.before_query())
         async with super().transaction(savepoint_name, force_rollback) as transaction:
             with self.in_block():
                 yield transaction
@@ -367,9 +302,3 @@ class SyncHandlerConnection(SyncHookedConnection):
     def close(self) -> None:
         """Refuse: the connection is the receiver's."""
         _forbidden("close")
-
-
-def _owner(cursor: HandlerCursor | HandlerServerCursor) -> HandlerConnection:
-    connection = cursor.connection
-    assert isinstance(connection, HandlerConnection)  # noqa: S101 - only HandlerConnection makes these cursors
-    return connection
