@@ -36,7 +36,7 @@ from benchmarks.publishing import publish
 from benchmarks.reporting import Bench, NotRunError, Result, show, verdict
 from benchmarks.requests import request
 from benchmarks.servers import running
-from benchmarks.statements import auto, statement
+from benchmarks.statements import auto, handler_send, statement
 from benchmarks.telemetry import telemetry
 from benchmarks.web import web
 from rowbus.database.embedded import find_binaries
@@ -177,6 +177,7 @@ MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "publish": publish,
     "functions": handlers.functions,
     "statement": statement,
+    "handler_send": handler_send,
     "auto": auto,
     "failures": handlers.failures,
     "long_handlers": handlers.long_handlers,

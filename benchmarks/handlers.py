@@ -73,7 +73,7 @@ def functions(bench: Bench) -> list[Result]:
 def failures(bench: Bench) -> list[Result]:
     """(a4) Messages whose handler fails, for a delayed retry or the error queue, against plain sends."""
     messages = bench.messages(4_000)
-    send = side(bench.dsn, "plain send", messages, _sending)
+    send = side(bench.dsn, "plain send", messages, sending)
     failing = [
         side(bench.dsn, name, messages, _failing, recoverability=policy) for name, policy in FAILURES.items()
     ]
@@ -142,7 +142,9 @@ def _asynchronous(countdown: Countdown) -> Handler:
     return no_op
 
 
-def _sending(countdown: Countdown) -> Handler:
+def sending(countdown: Countdown) -> Handler:
+    """Return a handler that sends one message."""
+
     async def send(_message: PlaceOrder, context: rowbus.Context) -> None:
         await context.send("error", MESSAGE)
         countdown.count()

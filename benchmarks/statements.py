@@ -1,6 +1,6 @@
-"""One statement in the handler: what a message costs the client whose handler writes a row, and what batches give.
+"""One statement or one send in the handler: what a message costs the client, and what batches give.
 
-Invariant: the bare side runs the receive and the same INSERT in one transaction, with plain psycopg at the same
+Invariant: the bare side runs the receive and the same statement in one transaction, with plain psycopg at the same
 concurrency; it does not read the message.
 """
 
@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import psycopg
 
 import rowbus
-from benchmarks.handlers import Countdown, Handler, side
+from benchmarks.handlers import Countdown, Handler, sending, side
 from benchmarks.measuring import Side, ratio
 from benchmarks.reporting import Bench, Result, show
-from benchmarks.workload import TABLE, PlaceOrder, fill
+from benchmarks.workload import BODY, ERROR, TABLE, PlaceOrder, fill, headers_text
+from rowbus.messages.message import OutgoingMessage
 from rowbus.transport.receiving.decisions import FROM_THE_START
 
-INSERT = "insert into bench_orders (order_id, total) values (%s, %s)"
+if TYPE_CHECKING:
+    from typing import LiteralString
+
+    from psycopg.abc import Params
+
+INSERT: LiteralString = "insert into bench_orders (order_id, total) values (%s, %s)"
 MOST_CPU = {1: 240.0, 8: 200.0}  # µs of the client a message, by concurrency
+SENDS_AT_A_TIME, MOST_CPU_OF_SENDS = 4, 180.0
 LEAST_OF_AUTO = {"1": 1.0, "100": 0.9}
 """Share of the rate of units of so many messages."""
 
@@ -34,15 +41,40 @@ def statement(bench: Bench) -> list[Result]:
         sides = [
             side(bench.dsn, "async def", messages, _asynchronous, settings=settings, fill=_fill),
             side(bench.dsn, "def", messages, _plain, settings=settings, fill=_fill),
-            _bare_side(bench.dsn, messages, concurrency),
+            _bare_side(bench.dsn, messages, concurrency, INSERT, ("42", 9.5)),
         ]
-        runs = bench.meter.alternate(sides, bench.rounds)
         title = f"(a5) one statement in the handler, {concurrency} at a time"
-        show(title, runs)
-        for name in ("async def", "def"):
-            cpu = statistics.median(run.client_cpu / run.messages for run in runs[name]) * 1e6
-            results.append(Result(f"{title}: client CPU of {name}", cpu, most, " µs", at_most=True))
+        results += _cpu(bench, title, sides, most)
     return results
+
+
+def handler_send(bench: Bench) -> list[Result]:
+    """(a8) A handler that sends one message, beside the bare driver's."""
+    messages, send = bench.messages(4_000), ERROR.send(OutgoingMessage({}, BODY), notify=True)
+    values = {**send.parameters, "headers": headers_text()}
+    settings = rowbus.EndpointSettings(concurrency=SENDS_AT_A_TIME, batch_size=1)
+    sides = [
+        side(bench.dsn, "async def", messages, sending, settings=settings),
+        _bare_side(bench.dsn, messages, SENDS_AT_A_TIME, send.query.text, values),
+    ]
+    title = f"(a8) a send in the handler, {SENDS_AT_A_TIME} at a time"
+    return _cpu(bench, title, sides, MOST_CPU_OF_SENDS)
+
+
+def _cpu(bench: Bench, title: str, sides: list[Side], most: float) -> list[Result]:
+    """Compare sides, of which the last is the bare driver's, by the client's CPU a message."""
+    runs = bench.meter.alternate(sides, bench.rounds)
+    show(title, runs)
+    return [
+        Result(
+            f"{title}: client CPU of {each.name}",
+            statistics.median(run.client_cpu / run.messages for run in runs[each.name]) * 1e6,
+            most,
+            " µs",
+            at_most=True,
+        )
+        for each in sides[:-1]
+    ]
 
 
 def auto(bench: Bench) -> list[Result]:
@@ -92,7 +124,7 @@ def _plain(countdown: Countdown) -> Handler:
     return insert
 
 
-def _bare_side(dsn: str, messages: int, concurrency: int) -> Side:
+def _bare_side(dsn: str, messages: int, concurrency: int, text: LiteralString, values: Params) -> Side:
     async def loop() -> int:
         receive = TABLE.receive(1, FROM_THE_START)
         received = 0
@@ -103,7 +135,7 @@ def _bare_side(dsn: str, messages: int, concurrency: int) -> Side:
                     await cursor.execute(receive.query.text, receive.parameters, prepare=True)
                     if not await cursor.fetchall():
                         return received
-                    await connection.execute(INSERT, ("42", 9.5))
+                    await connection.execute(text, values, prepare=True)
                 received += 1
 
     async def loops() -> int:

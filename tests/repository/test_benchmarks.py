@@ -168,12 +168,13 @@ def test_the_latency_at_rest_is_measured() -> None:
 @pytest.mark.bench
 @pytest.mark.timeout(600)
 def test_publishing_and_handlers_are_compared() -> None:
-    done = run("publish", "functions", "statement", "failures")
+    done = run("publish", "functions", "statement", "handler_send", "failures")
 
     for figure in (
         "(d2) publish",
         "batches of 100: client CPU of def",
         "8 at a time: client CPU of def",
+        "(a8) a send in the handler",
         "delayed retry",
         "error copy",
     ):
