@@ -39,10 +39,10 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "send": Limits(Limit(54, 35), Limit(276, 150), Limit(513)),
-    "fail": Limits(Limit(62, 45), Limit(314), Limit(1179)),
-    "delayed": Limits(Limit(29), Limit(132), Limit(178)),
-    "event": Limits(Limit(34), Limit(206), Limit(328)),
+    "send": Limits(Limit(51, 35), Limit(267, 150), Limit(445)),
+    "fail": Limits(Limit(61, 45), Limit(314), Limit(1179)),
+    "delayed": Limits(Limit(29), Limit(131), Limit(170)),
+    "event": Limits(Limit(34), Limit(201), Limit(302)),
     "sink": Limits(Limit(18), Limit(125), Limit(232)),
     "lake": Limits(Limit(40), Limit(305), Limit(626)),
     "retry": Limits(Limit(26), Limit(108), Limit(176)),

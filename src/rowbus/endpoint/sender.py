@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.message_types import DEFAULT, contract_of, is_event, refuse_no_message
-from rowbus.messages.outgoing import NO_OPTIONS
 from rowbus.transport.composition import Composer
 from rowbus.transport.delayed.table import delayed_table
 
@@ -26,10 +24,9 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.messages.address import Addresses
     from rowbus.messages.bodies.serializer import Serializer
-    from rowbus.messages.dispatch import AnySend
     from rowbus.messages.mutators import Mutator
-    from rowbus.messages.outgoing import Options, Origin
-    from rowbus.transport.composition import Destination, Incoming
+    from rowbus.messages.outgoing import Origin
+    from rowbus.transport.composition import Destination
     from rowbus.transport.delayed.table import DelayedTable
     from rowbus.transport.pubsub.subscribers import Ask
 
@@ -115,36 +112,18 @@ class Sender(Composer):
         `local` is the queue that the endpoint's instances share, `instance` this one's own beside it, if it has one;
         `delayed` is the table where its messages wait, if it has one.
         """
-        super().__init__(addresses, origin, serializer=serializer, mutators=mutators)
+        super().__init__(addresses, origin, serializer=serializer, mutators=mutators, can_delay=can_delay)
         self.subscribers = subscribers
         self.routes = routes
         self.local = local
         self._instance = instance
         self._delayed = delayed
-        self._can_delay = can_delay
 
     def with_headers(self, headers: Mapping[str, str]) -> Sender:
         """Return the same sender, which adds these headers to all that it makes."""
         sender = copy(self)
         sender.headers = headers
         return sender
-
-    def compose(
-        self,
-        destination: Destination,
-        message: object,
-        options: Options = NO_OPTIONS,
-        *,
-        intent: str = "Send",
-        incoming: Incoming = None,
-    ) -> AnySend:
-        """Return the send of a message object; raises ConfigurationError for a delay that no mover sees to."""
-        send = super().compose(destination, message, options, intent=intent, incoming=incoming)
-        if isinstance(send, DelayedSend) and not self._can_delay:
-            raise ConfigurationError(
-                f"A message for {send.destination} is to be delayed, but this endpoint has delayed_delivery=None."
-            )
-        return send
 
     @property
     def instance_address(self) -> QueueAddress:

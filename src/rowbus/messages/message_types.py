@@ -347,7 +347,7 @@ def event_name(event: type | str) -> str:
     return contract.name
 
 
-_NO_MESSAGES: Final = (str, bool, int, float, complex, list, tuple, set, frozenset, type(None))
+_NO_MESSAGES: Final = frozenset({str, bool, int, float, complex, list, tuple, set, frozenset, type(None)})
 
 
 def refuse_no_message(body: object) -> None:
@@ -382,8 +382,9 @@ def serialize(
     `types` names the message where the object cannot (dicts and bytes) or should not. Raises
     MessageSerializationError for objects that have no body in its format, and for dicts and bytes without `types`.
     """
-    refuse_no_message(body)
     kind: type = type(body)
+    if kind in _NO_MESSAGES or issubclass(kind, type):
+        refuse_no_message(body)
     names = types or _types_of(kind)
     if not names:
         raise MessageSerializationError(

@@ -110,7 +110,7 @@ def bound_mutators(mutators: Iterable[Mutator], addresses: Addresses, most_bytes
 
 def who_drafts(mutators: Iterable[Mutator]) -> tuple[Mutator, ...]:
     """Return those of some mutators that look at messages before they are written."""
-    return tuple(one for one in mutators if type(one).leaving is not Mutator.leaving)
+    return tuple([one for one in mutators if type(one).leaving is not Mutator.leaving])
 
 
 def put_on(message: OutgoingMessage, mutators: Sequence[Mutator]) -> OutgoingMessage:

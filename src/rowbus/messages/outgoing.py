@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import re
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, get_args
 
 from rowbus.errors import ConfigurationError, InvalidHeaderError
@@ -23,6 +24,7 @@ from rowbus.messages.headers import Header, encode_copied_headers, encode_header
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.message_names import enclosed_types, first_type
 from rowbus.messages.timestamps import format_time_span, format_timestamp
+from rowbus.running.bounded import MOST
 from rowbus.running.telemetry.instruments import tracing
 
 if TYPE_CHECKING:
@@ -142,22 +144,13 @@ def compose(
         Header.TIME_SENT: format_timestamp(now),
         Header.VERSION: COMPATIBLE_VERSION,
     }
-    if origin.identity is not None:
-        headers.update(origin.identity.originating_headers())
-    if origin.reply_to is not None:
-        headers[Header.REPLY_TO_ADDRESS] = origin.reply_to
+    headers.update(_of_origin(origin))
     if incoming is not None:
         _inherit(headers, incoming, intent, options)
-    headers.update(_chosen_ids(options))
-    headers.update(_chosen_lane(options))
-    if options.time_to_be_received is not None:
-        headers[Header.TIME_TO_BE_RECEIVED] = format_time_span(_positive(options.time_to_be_received))
-    if options.delay is not None and options.deliver_at is not None:
-        raise _undeliverable("give delay or deliver_at, not both", "two times")
-    due = options.due
-    if due is not None:
-        headers[Header.DELIVER_AT] = _deliver_at(options, now)
-    extra = options.headers or {}
+    due, extra = None, options.headers or {}
+    if options is not NO_OPTIONS:
+        due = options.due
+        _choose(headers, options, due, now)
     if extra:
         _apply(headers, extra, inherited=incoming is not None)
     if (spans := tracing()) is not None and Header.TRACEPARENT not in extra:
@@ -165,6 +158,25 @@ def compose(
     if Header.START_NEW_TRACE not in extra:
         headers |= wish_of(intent, headers, is_delayed=due is not None)
     return OutgoingMessage(headers, content.body, options.time_to_be_received)
+
+
+@lru_cache(maxsize=MOST)
+def _of_origin(origin: Origin) -> Mapping[str, str]:
+    """Return the headers of all messages of an origin."""
+    sender = {} if origin.identity is None else origin.identity.originating_headers()
+    return sender if origin.reply_to is None else {**sender, Header.REPLY_TO_ADDRESS: origin.reply_to}
+
+
+def _choose(headers: dict[str, str | None], options: Options, due: Due, now: datetime) -> None:
+    """Add what the caller chose; raises InvalidHeaderError for what no header can hold."""
+    headers.update(_chosen_ids(options))
+    headers.update(_chosen_lane(options))
+    if options.time_to_be_received is not None:
+        headers[Header.TIME_TO_BE_RECEIVED] = format_time_span(_positive(options.time_to_be_received))
+    if options.delay is not None and options.deliver_at is not None:
+        raise _undeliverable("give delay or deliver_at, not both", "two times")
+    if due is not None:
+        headers[Header.DELIVER_AT] = _deliver_at(options, now)
 
 
 def _trace(headers: dict[str, str | None], spans: Spans, intent: str, destination: str) -> None:

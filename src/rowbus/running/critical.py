@@ -163,6 +163,6 @@ class ReportedBreaker:
 
     def succeeded(self) -> None:
         """Note a success; report the end of an outage."""
-        if failures := self._breaker.succeeded():
+        if self._breaker.failures:
             process.ended(self)
-            self.logger.info("%s works again after %s.", self.activity, _count(failures))
+            self.logger.info("%s works again after %s.", self.activity, _count(self._breaker.succeeded()))

@@ -72,11 +72,14 @@ class Composer:
         *,
         serializer: Serializer = DEFAULT,
         mutators: Sequence[Mutator] = (),
+        can_delay: bool = True,
     ) -> None:
         """Make messages that come from an origin; `addresses` says what destinations given by name mean.
 
-        `mutators` change what is made; they know where the sender's tables are.
+        `mutators` change what is made; they know where the sender's tables are. `can_delay`: something moves delayed
+        messages.
         """
+        self._can_delay = can_delay
         self.addresses = addresses
         self.origin = origin
         self.mutators = mutators
@@ -108,9 +111,11 @@ class Composer:
         """Return the send of a message object, delayed if the options say so.
 
         `incoming` are the headers of the message in hand, if there is one. Raises InvalidAddressError,
-        MessageSerializationError, for an event that is sent too, InvalidHeaderError.
+        MessageSerializationError, for an event that is sent too, InvalidHeaderError, and ConfigurationError for a delay
+        that no mover sees to.
         """
-        address, due = address_of(destination, self.addresses), options.due
+        address = address_of(destination, self.addresses)
+        due = None if options is NO_OPTIONS else options.due
         if self._drafting:
             message, options = self._drafted(message, options, intent, incoming, address)
         if options.type is None:  # else it goes as what it is called there
@@ -123,7 +128,13 @@ class Composer:
             content = self._content(message, options.type)
             options = _keyed(options, message, content)
         outgoing = self._message(content, new_message_id(), options, intent, incoming, address.table)
-        return Send(address, outgoing) if due is None else DelayedSend(address, outgoing, due)
+        if due is None:
+            return Send(address, outgoing)
+        if not self._can_delay:
+            raise ConfigurationError(
+                f"A message for {address} is to be delayed, but this endpoint has delayed_delivery=None."
+            )
+        return DelayedSend(address, outgoing, due)
 
     def event(self, event: object, options: Options = NO_OPTIONS, *, incoming: Incoming = None) -> Multicast:
         """Return what is published of an event; raises as `compose`, and MessageSerializationError for a command."""

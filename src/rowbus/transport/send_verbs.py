@@ -170,7 +170,8 @@ class Verbs(ABC):
         """Send a message as the options say and return its id; without one, the destination is the message."""
         if message is ROUTED:
             destination, message = self._routed(destination, cast("str | None", options.type)), destination
-        to, uniqueness = cast("Destination", destination), uniqueness_of(options)
+        to = cast("Destination", destination)
+        uniqueness = None if options is NO_OPTIONS else uniqueness_of(options)
         send = self._composing().compose(to, message, options, incoming=self._incoming())
         if uniqueness is not None:
             return await self._leave_once(unique_send(send, uniqueness), immediate=options.immediate)

@@ -81,7 +81,7 @@ class _Hooks(psycopg.BaseConnection[TupleRow]):
 
     def restore(self, ways: tuple[object, ...], *, adapts: bool) -> None:
         """Put back what was set of it; with `adapts`, also what was registered for its values."""
-        if self.ways != ways:
+        if _ways(self) != ways:
             for name, value in zip(_WAYS, ways, strict=True):
                 setattr(self, name, value)
         if adapts:

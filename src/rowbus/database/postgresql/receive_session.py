@@ -120,9 +120,10 @@ class ReceiveSession(AsyncSession):
         self.committed = answers[len(before)].tag == b"COMMIT"
         if self.committed:
             self._close_attempt()
-        raise_first_failure(statements[:checks], answers[:checks])
-        raise_first_failure(last, answers[checks : len(before)], translate_send)
-        raise_first_failure(statements, answers)
+        if not answers[-1].succeeded:  # nor is any that comes after a failure
+            raise_first_failure(statements[:checks], answers[:checks])
+            raise_first_failure(last, answers[checks : len(before)], translate_send)
+            raise_first_failure(statements, answers)
         if not self.committed:
             raise StorageError(
                 "The server rolled the transaction back instead of committing it.",

@@ -220,15 +220,14 @@ class _Request(NamedTuple):
 class Answer:
     """The server's answer to one statement."""
 
+    __slots__ = ("_result", "_transformer", "succeeded")
+
     def __init__(self, result: PGresult, transformer: Transformer) -> None:
         """Wrap a result; its rows are read when asked for."""
         self._result = result
         self._transformer = transformer
-
-    @property
-    def succeeded(self) -> bool:
+        self.succeeded = result.status in _SUCCEEDED
         """Whether the statement ran; false also for those after a failed one."""
-        return self._result.status in _SUCCEEDED
 
     @property
     def error(self) -> errors.Error:
@@ -304,7 +303,10 @@ class Roundtrips:
             yield Wait.W
         results = yield from self._results()
         pgconn.exit_pipeline_mode()
-        answers = iter(self._settle(sent, results))
+        settled = self._settle(sent, results)
+        if len(whole) == len(parts):
+            return settled
+        answers = iter(settled)
         return [self._answer(part, [*islice(answers, len(part))]) for part in parts]
 
     def _surrounded(self, statement: Statement[object]) -> Sequence[Statement[object]]:
@@ -383,7 +385,8 @@ class Roundtrips:
         # What follows a failure, such as the connection's end, says less.
         if answers[-1].status in _SUCCEEDED:
             answers[-1] = next(following, answers[-1])
-        self._plans.undo(changes)
+        if changes:
+            self._plans.undo(changes)
         for each, answer in zip(sent, answers, strict=True):
             if answer.status == ExecStatus.FATAL_ERROR:
                 self._plans.learn(each.statement.query, answer)

@@ -60,7 +60,7 @@ def audit_copy(
         Header.PROCESSING_ENDED: format_timestamp(ended),
         **identity.processing_headers(),
     }
-    if is_acknowledged(headers, received_from):
+    if _acknowledgement_queue(headers, received_from) is not None:
         facts[Header.RETRY_ACKNOWLEDGEMENT_SENT] = "true"
     return OutgoingMessage({**without_malformed(headers), **facts}, body, time_to_be_received)
 
@@ -78,11 +78,6 @@ def retry_acknowledgement(
         return None
     retry_id = headers[Header.RETRY_UNIQUE_MESSAGE_ID] or ""
     return Send(queue, acknowledgement(retry_id, message_id(), now))
-
-
-def is_acknowledged(headers: Mapping[str, str | None], received_from: QueueAddress) -> bool:
-    """Say whether the processing of such a message is acknowledged."""
-    return _acknowledgement_queue(headers, received_from) is not None
 
 
 def _acknowledgement_queue(
@@ -128,7 +123,8 @@ class Audit:
         """Return the step that processes a message and, if that succeeds, leaves word of it."""
 
         def step(delivery: Delivery) -> Awaitable[None]:
-            if self._queue is None and not is_acknowledged(delivery.headers, delivery.receive_address):
+            asked = _acknowledgement_queue(delivery.headers, delivery.receive_address)
+            if self._queue is None and asked is None:
                 return proceed(delivery)
             return self._process(proceed, delivery)
 

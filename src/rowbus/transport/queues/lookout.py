@@ -346,11 +346,6 @@ class QueueWatch:
         if error is not None:
             raise error
 
-    @property
-    def patience(self) -> float:
-        """The time, in seconds, that one of those who share the lookout may keep a connection idle."""
-        return self._lookout.patience
-
     def mute(self) -> None:
         """Have the server not notify while the queue is busy."""
         self._lookout.mute(self)

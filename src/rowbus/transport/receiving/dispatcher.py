@@ -146,16 +146,21 @@ class Dispatcher:
         """Return the statements that send and append these, queue by queue; the caller chooses the transaction."""
         if not leaving:
             return []
+        if len(leaving) == 1 and isinstance(one := leaving[0], Send) and not one.message.kept:
+            return [destination_table(one.destination).send(one.message, notify=self.notify)]
         messages = deduplicate([send for send in leaving if isinstance(send, AnySend)])
         sends, delayed = _split(messages)
-        statements: list[Statement[object]] = [*keeping_all(messages)]
+        kept = [send for send in messages if send.message.kept]
+        statements: list[Statement[object]] = [*keeping_all(kept)] if kept else []
         for address, group in by_destination(in_order_of_keys(sends)).items():
             statements += destination_table(address).send_all(group, notify=self.notify)
         if delayed:
             statements += self._delays.statements(delayed)
         statements += [_cancel(each) for each in leaving if isinstance(each, Cancellation)]
-        logs = by_log([event for event in leaving if isinstance(event, AppendedEvent)])
-        return statements + [_append(log, events) for log, events in logs.items()]
+        events = [event for event in leaving if isinstance(event, AppendedEvent)]
+        if not events:
+            return statements
+        return statements + [_append(log, those) for log, those in by_log(events).items()]
 
     async def ask(self, statement: Statement[T]) -> T:
         """Run a statement that asks something, in a transaction of its own. Raises StorageError."""

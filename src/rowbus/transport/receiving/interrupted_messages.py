@@ -216,7 +216,8 @@ class Seclusion:
 
     async def enter(self) -> None:
         """Begin to handle something, once no suspect is handled, or one has been for long."""
-        self._begin()
+        if self._since is None:
+            self._begin()
         if self._suspect is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LONGEST):

@@ -240,25 +240,22 @@ class Processor:
         Source: docs/wire-format.md#moving-due-messages.
         """
         if delivery.forward_to is None:
-            held = self._note(delivery.id, is_alone=entry.is_alone)
+            in_hand = self._in_hand if self._in_transaction else None
+            held = None
+            if in_hand is not None:  # the supervisor knows it, should this process die of it
+                held = in_hand.note(RowInHand(str(self._address), delivery.id, entry.is_alone))
             entry.is_called = True
             try:
                 await self._callbacks.on_message(delivery)
             finally:
                 entry.is_called = False
-                if self._in_hand is not None:
-                    self._in_hand.clear(held)
+                if in_hand is not None:
+                    in_hand.clear(held)
             return
         await onto_loop()
         await self._destinations.require(delivery.forward_to, delivery.ask)
         entry.is_passed_on = True
         delivery.send(Send(delivery.forward_to, OutgoingMessage(delivery.headers, delivery.body)))
-
-    def _note(self, row_id: str, *, is_alone: bool) -> int | None:
-        """Have the supervisor know what is in hand, should this process die of it."""
-        if self._in_hand is None or not self._in_transaction:
-            return None
-        return self._in_hand.note(RowInHand(str(self._address), row_id, is_alone))
 
     def _is_to_blame(self, entry: Entry, error: BaseException) -> bool:
         """Say whether a message is to blame for what its handler raised: not for an outage that others share."""

@@ -113,7 +113,7 @@ class Receiver(Service):
         Receivers of one process share `seclusion`, `gate`, the rate limits, and `lookout`, which looks and listens.
         """
         alarm = Alarm(callbacks.on_critical_error, settings.time_to_trigger_circuit_breaker)
-        peeking, self._processing = _breakers(address, alarm)
+        peeking, self.processing = _breakers(address, alarm)
         super().__init__(f"rowbus {address} pump", peeking)
         self.database = database
         self.connect = database.connect_receiver
@@ -180,7 +180,7 @@ class Receiver(Service):
             await super().stop(timeout)
         finally:
             self._slots.clear()
-            self._processing.ended()
+            self.processing.ended()
 
     def tasks(self, loop: asyncio.Task[None]) -> list[asyncio.Task[Any]]:
         """Return the pump and the slots."""
@@ -258,11 +258,9 @@ class Receiver(Service):
             asyncio.get_running_loop().call_later(seconds, self.look_again)
         self.book.hold_back(row.id, row.seq, seconds)
 
-    def hold_early(self, rows: list[MessageRow]) -> bool:
+    def hold_early(self, order: Order, rows: list[MessageRow]) -> bool:
         """Hold those back for which it is too early; say whether there were some."""
-        if self.order is None:
-            return False
-        waiting = self.order.waiting(rows, self.book.held() if self.book.holds_back else {})
+        waiting = order.waiting(rows, self.book.held() if self.book.holds_back else {})
         for row in rows:
             if row.seq in waiting:
                 self.hold_back(row, waiting[row.seq])
@@ -357,17 +355,13 @@ class Receiver(Service):
 
     def completed(self) -> None:
         """Look again soon: a message was completed, and what answers it may come from software that does not notify."""
-        if self._looks.worked():
+        if self._looks.pauses.worked():
             self.look_again()
-
-    def processing_succeeded(self) -> None:
-        """Note that the database did what a slot asked."""
-        self._processing.succeeded()
 
     def found_nothing(self) -> None:
         """Note a look that found nothing: the database answers, but what failed with a message may fail again."""
         if self._is_cured_by_a_look:
-            self._processing.succeeded()
+            self.processing.succeeded()
 
     async def processing_failed(self, error: BaseException, *, with_message: bool) -> None:
         """Note that a slot failed through no fault of a handler; waits as the circuit breaker says."""
@@ -375,7 +369,7 @@ class Receiver(Service):
             logger.info("A message of %s goes back to its queue: %s", self.address, error)
             return
         self._is_cured_by_a_look = not with_message or isinstance(error, ConnectionLostError)
-        await self.pause(self._processing.failed(error))
+        await self.pause(self.processing.failed(error))
 
     # --- the pump
 
@@ -397,7 +391,7 @@ class Receiver(Service):
 
         After `BUSY_AFTER` it is not waited for receives that travel with commits.
         """
-        concurrency = 1 if self._outages.triggered or self._processing.triggered else self.concurrency
+        concurrency = 1 if self._outages.triggered or self.processing.triggered else self.concurrency
         current = Round(concurrency=concurrency, records=self._settings.max_records_to_peek)
         self.permits.open(current)
         try:
@@ -467,7 +461,7 @@ class Receiver(Service):
             if running is None or running.done():
                 name = f"rowbus {self.address} slot {index}"
                 slot = self.at_work[index] = Slot(self, index)
-                self._slots[index] = self._begin(slot.run, name, self._processing)
+                self._slots[index] = self._begin(slot.run, name, self.processing)
 
 
 def _breakers(address: QueueAddress, alarm: Alarm) -> tuple[ReportedBreaker, ReportedBreaker]:

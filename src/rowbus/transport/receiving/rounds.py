@@ -48,7 +48,7 @@ class QueueLooks:
         self.clock = time.monotonic
         self.bound = LowerBound(self.clock)
         self.woken = woken
-        self._pauses = LookPauses(longest_pause)
+        self.pauses = LookPauses(longest_pause)
         self.outages = outages
         self._from = FROM_THE_START  # where the last look began
 
@@ -63,13 +63,9 @@ class QueueLooks:
             self.bound.looked(self._from, self.clock() - seconds, None)
         self.outages.succeeded()
 
-    def worked(self) -> bool:
-        """Note that a message was completed; say whether the present pause is too long now."""
-        return self._pauses.worked()
-
     def pause(self) -> float:
         """Return for how many seconds to rest."""
-        return jittered(self._pauses.following(), random.random)
+        return jittered(self.pauses.following(), random.random)
 
 
 class Peeking(Protocol):
@@ -161,6 +157,7 @@ class SharedPeeking:
         """Look at a queue of this database. No I/O."""
         self._database = database
         self._looks = looks
+        self._lookout = lookout
         self._watch = QueueWatch(
             lookout,
             looks.table,
@@ -174,7 +171,7 @@ class SharedPeeking:
     @property
     def patience(self) -> float:
         """A share of what all who are watched may keep."""
-        return self._watch.patience
+        return self._lookout.patience
 
     async def look(self) -> bool:
         """Say what the lookout saw or heard since this was asked last."""

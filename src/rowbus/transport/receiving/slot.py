@@ -175,8 +175,9 @@ class Slot:
                 await self._receiver.postpone(row, headers, fate.seconds)
 
     def _let_go(self) -> None:
-        self._receiver.book.let_go([row.id for row in self._claimed])
-        self._claimed = []
+        if self._claimed:
+            self._receiver.book.let_go([row.id for row in self._claimed])
+            self._claimed = []
 
     async def _broke(self, error: Exception) -> None:
         """Put back what is in hand, and set it aside if it is one message that breaks everything again and again."""
@@ -250,7 +251,8 @@ class Slot:
         """Process what is in hand, complete it, and return what was received next; or the fate of all of it."""
         if len(rows) > 1 and any(is_suspect(row.headers) for row in rows):
             return PUT_BACK  # received one by one: if a connection breaks, it is known whose doing it is
-        if self._receiver.hold_early(rows):
+        order = self._receiver.order
+        if order is not None and self._receiver.hold_early(order, rows):
             return PUT_BACK
         outgoing = await self._handle(rows)
         if isinstance(outgoing, Fate):
@@ -265,7 +267,7 @@ class Slot:
     async def _handle(self, rows: list[MessageRow]) -> Outgoing | Fate:
         """Run the handlers; those of a message of which its process may have died while no other handler runs."""
         seclusion, first = self._receiver.seclusion, rows[0]
-        suspect = lost_process_in(first.headers)
+        suspect = lost_process_in(first.headers) if is_suspect(first.headers) else None
         if suspect is None:
             await seclusion.enter()
             try:
@@ -289,17 +291,12 @@ class Slot:
             work if threads is None or len(rows) == 1 else take_turns(work, threads, self._session)
         )
         if not isinstance(outgoing, Fate):
-            self._handled = None
-            self._measure(rows, perf_counter() - started)
+            self._handled, book = None, self._receiver.book
+            if [row for row in rows if book.entry(row.id).failures]:  # or was retried, and went well then
+                self._unit.begin_anew()
+            else:
+                self._unit.handled(len(rows), perf_counter() - started)
         return outgoing
-
-    def _measure(self, rows: list[MessageRow], seconds: float) -> None:
-        """Have the next unit be as what was handled says; what failed and was retried says so, too."""
-        book = self._receiver.book
-        if [row for row in rows if book.entry(row.id).failures]:
-            self._unit.begin_anew()
-        else:
-            self._unit.handled(len(rows), seconds)
 
     async def _process_each(self, rows: list[MessageRow], session: ReceiveSession) -> Outgoing | Fate:
         processor, book, outgoing = self._receiver.processor, self._receiver.book, Outgoing([], [], [])
@@ -338,11 +335,12 @@ class Slot:
             trips.settled(rows, started)
             trips.received(following, started)
         self._forget(rows)
-        self._receiver.processing_succeeded()
+        self._receiver.processing.succeeded()
         self._in_hand = following  # for a stop that comes during the calls
         if self._is_spent:
             await self._close()
-        await make_calls(outgoing.afterwards)
+        if outgoing.afterwards:
+            await make_calls(outgoing.afterwards)
         return following
 
     def _goes_on(self) -> bool:
