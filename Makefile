@@ -11,7 +11,7 @@ MAKEFLAGS += --no-print-directory
 unexport PYTHONDONTWRITEBYTECODE # programs that tests start would compile what they import, each time anew
 
 PYTHON ?= python3
-WORKERS ?= 3
+WORKERS ?= 5
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet

@@ -199,8 +199,8 @@ MUTANTS = (
         (
             Edit(
                 "rowbus/log/ticker/ticker.py",
-                "configuration(self._settings, self._settings.silence_timeout)",
-                "configuration(self._settings, NEVER)",
+                "ticks.configure(self._settings, self._settings.silence_timeout)",
+                "ticks.configure(self._settings)",
             ),
         ),
         rounds=1,

@@ -244,6 +244,7 @@ VALUES = {
     "texts": "{R1}",
     "fragments": r'{"\\x5231"}',
     "looked_at": "1000",
+    "overdue_by": "60",
     "column_names": "{id}",
     "column_types": "{pg_catalog.uuid}",
     "person": "alice",
