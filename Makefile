@@ -44,6 +44,7 @@ ON_EVERY_SPARK := $(addprefix tests/spark/,test_session.py source/test_typed.py 
 	source/test_changes_in_spark.py source/test_spark.py sink/test_with_spark.py)
 
 .PHONY: test-spark-oldest
+test-spark-oldest: WORKERS = 2 # nearly all of them share one session, in one process
 test-spark-oldest: $(VENV)/spark-oldest.stamp ## Run the tests that depend on Spark's version on the oldest that we support
 	ROWBUS_TEST_SPARK=$(VENV)/spark-oldest PYTHONPATH=$(CURDIR)/$(VENV)/spark-oldest \
 		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" $(ON_EVERY_SPARK) $(ARGS)
