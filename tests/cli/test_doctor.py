@@ -11,6 +11,7 @@ import pytest
 
 from tests.fixtures.command_line import Ask, CommandLine, as_role
 from tests.fixtures.every import every
+from tests.fixtures.pooler import Pooled
 
 
 def put(queue: str, headers: str) -> str:
@@ -173,6 +174,16 @@ def test_what_a_role_cannot_see_is_said(rowbus: CommandLine, role: str) -> None:
     assert code == 0
     assert findings["snapshots"]["level"] == "warn"
     assert "pg_read_all_stats" in findings["snapshots"]["advice"]
+
+
+def test_a_pooler_in_between_is_told_of(rowbus: CommandLine, pooled: Pooled) -> None:
+    assert "notifications" not in examined(rowbus)[1]
+
+    code, findings = examined(rowbus, ROWBUS_DATABASE=pooled.dsn)
+
+    assert code == 0
+    assert findings["notifications"]["level"] == "warn"
+    assert "LISTEN heard nothing, so there is a pooler in between" in findings["notifications"]["text"]
 
 
 @pytest.mark.one_version

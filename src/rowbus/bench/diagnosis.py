@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.bench.figures import COMMIT, ROWBUS, SELECT_ONE, SINGLE_RECEIVE, figure_of, latency_of
-from rowbus.transport.queues.diagnosis import Finding, Level
+from rowbus.transport.queues.diagnosis import Finding, Level, diagnose_pooler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -143,13 +143,7 @@ def _dominates(facts: Facts, seconds: float) -> bool:
 def _pooler(facts: Facts) -> Finding:
     if facts.is_direct:
         return Finding(Level.OK, "notifications", "receivers are woken by the server")
-    return Finding(
-        Level.WARN,
-        "notifications",
-        "LISTEN heard nothing, so there is a pooler in between: receivers look for messages only now and then, and "
-        "statements are planned each time",
-        "connect endpoints to the server itself, or use the settings of docs/how-to/managed-servers.md#behind-a-pooler",
-    )
+    return diagnose_pooler()
 
 
 def _buffers(facts: Facts) -> Finding:

@@ -29,7 +29,7 @@ from rowbus.running.telemetry.service import MeasuredService
 from rowbus.sagas.table import StuckSagas, examine_sagas
 from rowbus.transport.delayed_store.diagnosis import diagnose_store
 from rowbus.transport.queues.catalog.table import catalog_of
-from rowbus.transport.queues.diagnosis import Level, diagnose_left_out
+from rowbus.transport.queues.diagnosis import Level, diagnose_left_out, diagnose_pooler
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Database as Location
@@ -70,6 +70,7 @@ def doctor(
             findings += examine_logs(session)
         findings += examine_sagas(session, catalog_of(addresses))
         findings += examine_contracts(session, addresses)
+        findings += [] if location.keeps_sessions() else [diagnose_pooler()]
         if endpoint is not None:
             outbox = endpoint.addresses.for_endpoint(f"{endpoint.name.replace('.', '_')}_OutboxData")
             findings += examine_outbox(session, catalog_of(addresses), endpoint.name, outbox, MOST)

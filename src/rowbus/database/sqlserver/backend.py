@@ -38,12 +38,11 @@ class Database:
     notifies = False
     """There is no LISTEN: receivers look for messages every `peek_delay`."""
     has_logs = False
+    """The event log is PgQ's, which is PostgreSQL's."""
 
     def keeps_sessions(self) -> bool:
         """Return True: nothing is listened for here."""
         return True
-
-    """The event log is PgQ's, which is PostgreSQL's."""
 
     def __init__(self, url: str) -> None:
         """Take a URL as `dsn` describes it; raises ConfigurationError if it cannot be read. No I/O, no driver yet."""

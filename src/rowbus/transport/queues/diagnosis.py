@@ -291,6 +291,17 @@ def diagnose_ended_loops(programs: Sequence[EndedLoops]) -> Iterator[Finding]:
         )
 
 
+def diagnose_pooler() -> Finding:
+    """Tell of a pooler that lends connections for one transaction at a time."""
+    return Finding(
+        Level.WARN,
+        "notifications",
+        "LISTEN heard nothing, so there is a pooler in between: receivers look for messages only now and then, and "
+        "statements are planned each time",
+        "connect endpoints to the server itself, or use the settings of docs/how-to/managed-servers.md#behind-a-pooler",
+    )
+
+
 def diagnose_full_disk(found: Sequence[FullDisk]) -> Iterator[Finding]:
     """Tell of a full disk, which only those know who were refused: the server does not say what is free."""
     if not found:
