@@ -21,7 +21,7 @@ from rowbus.log.gauges import DelayedGauges, LogGauges, QueueGauges
 from rowbus.log.schema.installer import install_now
 from rowbus.running.telemetry.instruments import Instruments
 from rowbus.running.telemetry.process import process_families
-from rowbus.sagas.table import overdue_gauge
+from rowbus.sagas.stuck import overdue_gauge
 from tests.fixtures.command_line import Ask, CommandLine
 from tests.fixtures.processes import await_that
 from tests.fixtures.spark_driver import driver_of_spark

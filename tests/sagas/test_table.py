@@ -9,7 +9,8 @@ import pytest
 
 from rowbus.database.backends import open_database
 from rowbus.messages.address import PostgresAddresses, QueueAddress
-from rowbus.sagas.table import STUCK_AFTER, Beginning, StuckSagas, examine_sagas, saga_table
+from rowbus.sagas.stuck import StuckSagas, examine_sagas
+from rowbus.sagas.table import STUCK_AFTER, Beginning, saga_table
 from rowbus.sagas.timeouts import Timeout, write_timeouts
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_table

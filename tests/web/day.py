@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, LiteralString, NamedTuple
 
 import httpx
 import psycopg
@@ -38,7 +38,7 @@ from rowbus.database.backends import addresses_of, inspecting, open_database
 from rowbus.errors import RowbusError
 from rowbus.log.examination import examine, examine_logs
 from rowbus.messages.headers import Header
-from rowbus.sagas.table import examine_sagas
+from rowbus.sagas.stuck import examine_sagas
 from rowbus.testing import temporary_database
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import Level
@@ -343,23 +343,22 @@ class Day:
         """Have the database refuse connections, and end those it has."""
         for one in self.held:
             one.close()
-        name = str(conninfo_to_dict(self.dsn)["dbname"])
-        with psycopg.connect(make_conninfo(self.dsn, dbname="postgres"), autocommit=True) as elsewhere:
-            elsewhere.execute(
-                sql.SQL("alter database {} allow_connections false").format(sql.Identifier(name))
-            )
-            elsewhere.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (name,)
-            )
+        self._allow_connections("false")
 
     def bring_database_back(self) -> None:
         """Undo that."""
-        name = str(conninfo_to_dict(self.dsn)["dbname"])
-        with psycopg.connect(make_conninfo(self.dsn, dbname="postgres"), autocommit=True) as elsewhere:
-            elsewhere.execute(
-                sql.SQL("alter database {} allow_connections true").format(sql.Identifier(name))
-            )
+        self._allow_connections("true")
         self.database = psycopg.connect(self.dsn, autocommit=True)
+
+    def _allow_connections(self, allowed: LiteralString) -> None:
+        name = str(conninfo_to_dict(self.dsn)["dbname"])
+        change = sql.SQL("alter database {} allow_connections " + allowed).format(sql.Identifier(name))
+        with psycopg.connect(make_conninfo(self.dsn, dbname="postgres"), autocommit=True) as elsewhere:
+            elsewhere.execute(change)
+            if allowed == "false":
+                elsewhere.execute(
+                    "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (name,)
+                )
 
 
 NIGHTLY: Final = """
@@ -604,18 +603,18 @@ VIEWS: Final = (
 SERVES: Final = "import sys; sys.argv = ['rowbus', 'web', '--port', '0']; from rowbus.cli import main; main()"
 
 
-class Used(NamedTuple):
-    """What a process has used of the processor, in seconds, and occupies now, in bytes."""
+class Usage(NamedTuple):
+    """The processor time that a process has used, in seconds, and the memory that it occupies, in bytes."""
 
     processor: float
     resident: int
 
 
-def used(pid: int) -> Used:
+def usage(pid: int) -> Usage:
     """Ask Linux what a process uses."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12])
-    return Used(ticks / os.sysconf("SC_CLK_TCK"), int(fields[21]) * os.sysconf("SC_PAGESIZE"))
+    return Usage(ticks / os.sysconf("SC_CLK_TCK"), int(fields[21]) * os.sysconf("SC_PAGESIZE"))
 
 
 def fill(dsn: str, command: CommandLine) -> None:
@@ -638,16 +637,16 @@ def weigh(folder: Path) -> Iterator[str]:
         page, pid = entered(web, closing), web.process.pid
         page.get("/")
         Event().wait(15)
-        before = used(pid)
+        before = usage(pid)
         Event().wait(30)
-        at_rest = used(pid).processor - before.processor
-        yield f"| at rest, 30 s | {at_rest * 1000:.0f} ms | {used(pid).resident / 1e6:.0f} MB |\n"
+        at_rest = usage(pid).processor - before.processor
+        yield f"| at rest, 30 s | {at_rest * 1000:.0f} ms | {usage(pid).resident / 1e6:.0f} MB |\n"
         for path in VIEWS:
-            before = used(pid)
+            before = usage(pid)
             for _ in range(VISITS):
                 assert page.get(path).status_code == 200, path
-            cost = (used(pid).processor - before.processor) / VISITS
-            yield f"| `{path}` | {cost * 1000:.0f} ms | {used(pid).resident / 1e6:.0f} MB |\n"
+            cost = (usage(pid).processor - before.processor) / VISITS
+            yield f"| `{path}` | {cost * 1000:.0f} ms | {usage(pid).resident / 1e6:.0f} MB |\n"
 
 
 def main() -> None:

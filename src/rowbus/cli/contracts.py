@@ -27,7 +27,6 @@ from rowbus.cli.output import complain, say, show_json, show_text
 from rowbus.database.backends import inspecting
 from rowbus.errors import QueueNotFoundError
 from rowbus.messages.message import read_headers
-from rowbus.transport.queues.catalog.ownership import not_looked_at
 from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
@@ -218,11 +217,12 @@ def _published(database: str | None) -> list[PublishedContract]:
 
 def _told(session: Session, names: Addresses) -> list[PublishedContract]:
     """Return what endpoints published; tell of the tables that are not looked at."""
+    from rowbus.cli.queue.listing import tell_left_out
     from rowbus.contracts.published import look_for_published
 
     found = look_for_published(session, names)
     for address, reason in found.left_out.items():
-        complain(f"{address} is {not_looked_at(reason)}")
+        tell_left_out(address, reason)
     return found.contracts
 
 

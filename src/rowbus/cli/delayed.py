@@ -20,10 +20,10 @@ from rowbus.cli.options import (
     Schema,
     Verbose,
     addresses_in,
+    endpoint_argument,
     load_endpoint,
     noting,
     open_database,
-    queue_names,
 )
 from rowbus.cli.output import LogFormat, complain, say, show_json, show_logs, show_table
 from rowbus.cli.serving import serve
@@ -67,14 +67,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-EndpointName = Annotated[
-    str,
-    typer.Argument(
-        metavar="ENDPOINT",
-        help="The endpoint whose delayed messages they are: Sales.",
-        autocompletion=queue_names,
-    ),
-]
+EndpointName = Annotated[str, endpoint_argument("The endpoint whose delayed messages they are: Sales.")]
 MessageId = Annotated[
     str, typer.Argument(metavar="ID", help="The message's id, as `rowbus delayed list ENDPOINT` shows it.")
 ]

@@ -18,10 +18,10 @@ from rowbus.cli.options import (
     Schema,
     Verbose,
     addresses_in,
+    endpoint_argument,
     load_endpoint,
     noting,
     open_database,
-    queue_names,
 )
 from rowbus.cli.output import complain, say, show_table
 from rowbus.cli.queue.send import time_span
@@ -63,10 +63,7 @@ LOCK_WAIT = 5_000  # milliseconds that a drop waits for transactions, and others
 Program = Annotated[
     str, typer.Argument(metavar="MODULE:ENDPOINT", help="An endpoint, or a function that returns one.")
 ]
-EndpointName = Annotated[
-    str,
-    typer.Argument(metavar="ENDPOINT", help="An endpoint, by its name: Sales.", autocompletion=queue_names),
-]
+EndpointName = Annotated[str, endpoint_argument("An endpoint, by its name: Sales.")]
 
 
 @app.callback()

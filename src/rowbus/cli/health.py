@@ -26,7 +26,7 @@ from rowbus.running.signals import run_until_signalled
 from rowbus.running.telemetry.listener import address_of
 from rowbus.running.telemetry.series import exposition
 from rowbus.running.telemetry.service import MeasuredService
-from rowbus.sagas.table import StuckSagas, examine_sagas
+from rowbus.sagas.stuck import StuckSagas, examine_sagas
 from rowbus.transport.delayed_store.diagnosis import diagnose_store
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import Level, diagnose_left_out, diagnose_pooler

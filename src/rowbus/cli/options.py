@@ -14,7 +14,7 @@ import re
 import sys
 from contextlib import suppress
 from threading import Thread
-from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
@@ -84,6 +84,11 @@ def queue_names(context: typer.Context, incomplete: str) -> list[str]:
     return _completed(context, incomplete, _find_queue_names)
 
 
+def endpoint_argument(text: str) -> Any:  # noqa: ANN401 - as typer has it
+    """Return the argument that names an endpoint, with this help."""
+    return typer.Argument(metavar="ENDPOINT", help=text, autocompletion=queue_names)
+
+
 def log_names(context: typer.Context, incomplete: str) -> list[str]:
     """Complete the name of a log."""
     return _completed(context, incomplete, _find_log_names)
@@ -101,7 +106,7 @@ def _completed(context: typer.Context, incomplete: str, find: Callable[[str], It
     database, found = given or os.environ.get(DATABASE_VARIABLE), list[str]()
 
     def look() -> None:
-        with suppress(Exception):  # nobody could be told
+        with suppress(Exception):  # a shell that completes shows no errors
             found.extend(find(str(database)))
 
     if database:
@@ -118,8 +123,7 @@ def _find_queue_names(database: str) -> list[str]:
     names = addresses_in(database, None)
     with open_database(database).session() as session:
         shapes = find_queues(session, catalog_of(names))
-    usual = names.for_endpoint("Sales").schema
-    return [shape.address.table for shape in shapes if shape.is_queue and shape.address.schema == usual]
+    return [one.address.table for one in shapes if one.is_queue and one.address.schema == names.schema]
 
 
 def _find_log_names(database: str) -> list[str]:

@@ -15,9 +15,9 @@ from rowbus.cli.options import (
     Schema,
     Verbose,
     addresses_in,
+    endpoint_argument,
     noting,
     open_database,
-    queue_names,
 )
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.transport.queues.diagnosis import duration
@@ -37,14 +37,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-EndpointName = Annotated[
-    str,
-    typer.Argument(
-        metavar="ENDPOINT",
-        help="The endpoint whose recurring messages they are: Sales.",
-        autocompletion=queue_names,
-    ),
-]
+EndpointName = Annotated[str, endpoint_argument("The endpoint whose recurring messages they are: Sales.")]
 
 
 @app.command("list")

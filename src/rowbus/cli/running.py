@@ -12,7 +12,7 @@ import typer
 
 from rowbus.cli.options import Database, Json, Schema, Verbose, addresses_in, noting, open_database
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.cli.queue.listing import readable
+from rowbus.cli.queue.listing import readable, tell_left_out
 from rowbus.transport.long_work.table import (
     COLUMNS,
     Cancelling,
@@ -128,7 +128,7 @@ def _trusted(session: Session, table: QueueAddress) -> list[QueueAddress]:
     try:
         refuse_strangers(session, table)
     except NotLookedAtError as error:
-        complain(f"{table} is not looked at: {error.reason}")
+        tell_left_out(table, error.reason)
         return []
     return [table]
 

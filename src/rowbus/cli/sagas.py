@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Database, Json, Schema, Verbose, addresses_in, open_database, queue_names
+from rowbus.cli.options import Database, Json, Schema, Verbose, addresses_in, endpoint_argument, open_database
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.errors import ConfigurationError
 from rowbus.sagas.history.table import history_address, history_table
@@ -35,10 +35,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-EndpointName = Annotated[
-    str,
-    typer.Argument(metavar="ENDPOINT", help="The endpoint of the saga: Sales.", autocompletion=queue_names),
-]
+EndpointName = Annotated[str, endpoint_argument("The endpoint of the saga: Sales.")]
 SagaName = Annotated[str, typer.Argument(metavar="SAGA", help="The last part of its type: OrderSaga.")]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The text it is found by, or its id.")]
 

@@ -98,7 +98,7 @@ class Contract(NamedTuple):
         return next((one for one in self.messages if one.name == name), None)
 
     def uses_by_message(self, *actions: Action) -> Mapping[str, Sequence[Use]]:
-        """Return who uses each type of message in one of these ways; a type that nobody uses has nobody."""
+        """Return the uses of each type of message in these ways; of a type without any, none."""
         found = defaultdict[str, list[Use]](list)
         for use in self.uses_of_action(*actions):
             found[use.message].append(use)

@@ -53,7 +53,7 @@ def find_published(session: Session, addresses: Addresses) -> list[PublishedCont
 
 
 def examine_contracts(session: Session, addresses: Addresses) -> list[Finding]:
-    """Say who sends what handlers of others refuse, and which endpoints two programs serve. Raises StorageError."""
+    """Find messages that another endpoint's handler refuses, and endpoints of two programs. Raises StorageError."""
     found = look_for_published(session, addresses)
     left_out = [diagnose_left_out(str(address), reason) for address, reason in found.left_out.items()]
     conflicts = diagnose_conflicts(find_conflicts(found.contracts))

@@ -69,7 +69,8 @@ class ContractPublisher(Periodic):
             text = "Endpoint %s publishes no contract: its messages cannot be described"
             logger.warning(text, self._parts.name, exc_info=True)
         if len(self._document.encode()) > LARGEST:
-            logger.warning("Endpoint %s publishes no contract: nobody reads one so large", self._parts.name)
+            text = "Endpoint %s publishes no contract: its document has more than the %s bytes that are read"
+            logger.warning(text, self._parts.name, LARGEST)
             self._document = ""
         if not self._document:
             return

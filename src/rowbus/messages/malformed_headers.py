@@ -17,6 +17,7 @@ from rowbus.errors import InvalidTimestampError
 from rowbus.errors.strangers import writable
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import is_well_formed_timestamp, parse_timestamp
+from rowbus.running.setting_types import LONGEST_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,9 +26,6 @@ MALFORMED_PREFIX: Final = "Rowbus.Malformed."
 """Begins the name under which a copy keeps a header that it cannot have as it is."""
 
 LONGEST_ID: Final = 200  # characters; the tables of .NET's persisters hold no longer ids
-LONGEST_NAME: Final = (
-    450  # characters of an endpoint's name, a host's or a content type in ServiceControl's store
-)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # As .NET reads a GUID: 32 digits, or with dashes, and then perhaps in braces or parentheses.
 _GUID: Final = re.compile(

@@ -24,7 +24,8 @@ _PLAIN: Final[dict[str, type]] = {
 _UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 
-LONGEST_NAME: Final = 450  # characters that ServiceControl stores of a host's name
+LONGEST_NAME: Final = 450
+"""Characters that ServiceControl stores of a host's or an endpoint's name, or a content type."""
 
 
 def check_types(settings: DataclassInstance) -> None:

@@ -1,11 +1,10 @@
-"""The table of a saga: the operations on it, on every database, and which sagas are stuck.
+"""The table of a saga: the operations on it, on every database.
 
-Invariants: nothing here names a database but `COLUMNS`. What says which are stuck is bounded, however many there are.
+Invariant: nothing here names a database but `COLUMNS`.
 """
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -13,24 +12,15 @@ from uuid import UUID
 
 from rowbus.database.backends import bound_table
 from rowbus.database.statements import Statement
-from rowbus.errors.strangers import printable
-from rowbus.running.telemetry.series import Gauge
 from rowbus.sagas.timeouts import NONE
-from rowbus.transport.queues.catalog.looking import find_tables, look_at_each
-from rowbus.transport.queues.diagnosis import Finding, Level, duration
 from rowbus.transport.queues.records.table import RecordStatements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
-    from rowbus.database.sessions import Session
     from rowbus.database.statements import Rows
     from rowbus.messages.address import Addresses, QueueAddress
-    from rowbus.running.telemetry.series import Family
-    from rowbus.transport.queues.catalog.table import Catalog
 
-
-logger = logging.getLogger("rowbus.telemetry")
 
 COLUMNS: Final = {
     "id": "pg_catalog.uuid",
@@ -49,7 +39,6 @@ COLUMNS: Final = {
 STUCK_AFTER: Final = timedelta(minutes=1)
 """So long a timeout may be overdue: by then, what delayed it for a moment is over."""
 
-LONGEST_SHOWN: Final = 100  # characters of the text that finds one
 LOOKED_AT: Final = 10_000  # sagas of a table
 MOST_STUCK: Final = 100
 
@@ -193,61 +182,6 @@ def _stuck(rows: Rows, _count: int) -> list[StuckSaga]:
         with suppress(ValueError, TypeError):  # no text of ours
             found.append(StuckSaga(correlation, at - datetime.fromisoformat(due)))
     return found
-
-
-def examine_sagas(session: Session, catalog: Catalog) -> Iterator[Finding]:
-    """Judge the sagas of a database, as far as they can be read; none on SQL Server."""
-    for address, stuck in find_stuck(session, catalog).items():
-        if stuck:
-            yield diagnose_stuck(address, stuck)
-
-
-def find_stuck(session: Session, catalog: Catalog) -> dict[QueueAddress, list[StuckSaga]]:
-    """Find the stuck sagas of each table that can be read."""
-    found = find_tables(session, catalog, COLUMNS).tables
-    return look_at_each(session, found, lambda address: saga_table(address).stuck()).answers
-
-
-def diagnose_stuck(address: QueueAddress, stuck: Sequence[StuckSaga]) -> Finding:
-    """Tell of the sagas of a table that do not go on."""
-    first = stuck[0]
-    count = f"{len(stuck)} or more sagas are" if len(stuck) == MOST_STUCK else f"{len(stuck)} sagas are"
-    count = "a saga is" if len(stuck) == 1 else count
-    key = printable(first.correlation, LONGEST_SHOWN)
-    text = f"{count} stuck: a timeout of {key} is overdue for {duration(first.overdue)}"
-    endpoint, _, saga = address.table.rpartition(".")
-    advice = (
-        "if its message has failed, retry it: `rowbus errors list`; if it waits, start the endpoint; "
-        f"if it is lost: `rowbus sagas resend-timeouts {endpoint} {saga}`"
-    )
-    return Finding(Level.WARN, str(address), text, advice)
-
-
-def overdue_gauge() -> Gauge:
-    """Return the gauge of stuck sagas, without values."""
-    text = "How long the timeout of a saga that is overdue for longest is so; 0: none for a minute."
-    return Gauge("rowbus_saga_overdue_seconds", text, ("table",))
-
-
-class StuckSagas:
-    """Measures which sagas are stuck, and warns of a table when it begins to have some."""
-
-    def __init__(self) -> None:
-        """Begin without any."""
-        self._warned: set[QueueAddress] = set()
-
-    def measure(self, session: Session, catalog: Catalog) -> list[Family]:
-        """Measure for how long the timeout of a saga is overdue, a value a table; 0 where none is for long."""
-        gauge = overdue_gauge()
-        found = find_stuck(session, catalog)
-        for address, stuck in found.items():
-            late = max((one.overdue for one in stuck), default=timedelta())
-            gauge.set(late.total_seconds(), (str(address),))
-            if stuck and address not in self._warned:
-                finding = diagnose_stuck(address, stuck)
-                logger.warning("%s: %s; %s", *finding[1:])
-        self._warned = {address for address, stuck in found.items() if stuck}
-        return [gauge]
 
 
 def id_in(key: str) -> str:

@@ -280,7 +280,21 @@ def _load(operation: str, failing: str) -> Query:
 
 
 BEGIN_COPY: Final = _load("begin_copy", "Could not begin to copy")
-"""Fixes what the copy of a table sees, and how values look, in a transaction of its own."""
+"""Fixes what the copy of a table sees, and how values look, in a transaction of its own; see `CopyStart.read`."""
+
+
+class CopyStart(NamedTuple):
+    """The snapshot that a copy is of, and two times in microseconds since 1970: after it was taken, and before."""
+
+    snapshot: str
+    moment: int
+    began: int
+
+    @classmethod
+    def read(cls, text: str) -> CopyStart:
+        """Read the answer of `BEGIN_COPY`."""
+        snapshot, moment, began = text.split(" ")
+        return cls(snapshot, int(moment), int(began))
 
 
 def _whereabouts(rows: Rows, _count: int) -> Whereabouts:

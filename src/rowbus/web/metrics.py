@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse, Response
 from rowbus.errors import RowbusError
 from rowbus.log.gauges import DatabaseGauges, unreachable
 from rowbus.running.telemetry.series import CONTENT_TYPE, exposition
-from rowbus.sagas.table import StuckSagas
+from rowbus.sagas.stuck import StuckSagas
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -63,11 +63,16 @@ def find(session: Session, catalog: Catalog, schema: str | None) -> list[Entry]:
     return [_listed(session, catalog, shape)._replace(lane_of=lane_of.get(shape.address)) for shape in shapes]
 
 
+def tell_left_out(address: QueueAddress, reason: str) -> None:
+    """Tell of a table that is not looked at."""
+    complain(f"{address} is {not_looked_at(reason)}")
+
+
 def readable(session: Session, catalog: Catalog) -> Iterator[QueueAddress]:
     """Yield all queues that this role may read; tell of those that are not looked at."""
     for shape in find_queues(session, catalog):
         if shape.is_queue and shape.left_out:
-            complain(f"{shape.address} is {not_looked_at(shape.left_out)}")
+            tell_left_out(shape.address, shape.left_out)
         elif shape.is_queue and shape.readable:
             yield shape.address
 

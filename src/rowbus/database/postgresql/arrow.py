@@ -147,7 +147,7 @@ def _adbc_database(access: Access) -> Any:  # noqa: ANN401 - ADBC has no types
 
 
 def _knows_types(database: Any) -> bool:  # noqa: ANN401 - ADBC has no types
-    """Say whether ADBC has read the server's types: it knows none in quotes, which a role may want around names."""
+    """Return whether ADBC knows the server's types: it finds none where a setting puts their names in quotes."""
     from adbc_driver_manager import AdbcConnection, AdbcStatement  # noqa: PLC0415 - not installed everywhere
 
     with AdbcConnection(database) as connection, AdbcStatement(connection) as statement:

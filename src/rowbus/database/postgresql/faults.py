@@ -69,7 +69,7 @@ SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})
 
 
 def translate(error: psycopg.Error, query: Query | None = None, *, sends: bool = False) -> RowbusError:
-    """Return our error for one of the driver's; the caller raises it `from` the original."""
+    """Return our error for one of the driver's; the caller raises it `from` the original. Notes a full disk."""
     state = sqlstate_of(error)
     transient = is_transient(error) or (sends and state == _LOCKED)
     if state == _DISK_FULL:

@@ -57,7 +57,7 @@ class Keys:
             self._key = None if key is None else lambda event: contained(partial(key, event))
 
     def __bool__(self) -> bool:
-        """Say whether there are keys at all."""
+        """Return whether events have keys."""
         return self._key is not None
 
     def of(self, event: Event) -> str | None:

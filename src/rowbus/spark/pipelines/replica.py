@@ -19,7 +19,7 @@ from rowbus.database.postgresql.transfer import pass_on
 from rowbus.database.statements import Query, Statement, control, each, load, no_rows, scalar
 from rowbus.errors import ConfigurationError
 from rowbus.log.consumers.table import ConsumerTable, log_not_found
-from rowbus.spark.captured import BEGIN_COPY
+from rowbus.spark.captured import BEGIN_COPY, CopyStart
 from rowbus.spark.log_source.snapshot_range import list_logs
 from rowbus.spark.options import tables_named
 from rowbus.spark.schema import ensure
@@ -88,9 +88,9 @@ def identify_database() -> Statement[tuple[str, str]]:
     return Statement(query, {}, _pair)
 
 
-def begin_copy() -> Statement[str]:
-    """Return the snapshot of this transaction, a repeatable read, and two times; sets how values and names look."""
-    return Statement(BEGIN_COPY, {}, scalar)
+def begin_copy() -> Statement[CopyStart]:
+    """Return the start of a copy in this transaction, a repeatable read; sets how values and names look."""
+    return Statement(BEGIN_COPY, {}, _start)
 
 
 def describe_tables(log: str) -> Statement[list[CapturedTable]]:
@@ -173,6 +173,10 @@ def _failing(replica: str) -> str:
 
 def _load(operation: str, failing: str) -> Query:
     return load(f"{_FOLDER}/{operation}.sql", failing=failing, prepare=False)
+
+
+def _start(rows: Rows, _count: int) -> CopyStart:
+    return CopyStart.read(rows[0][0])
 
 
 def _pair(rows: Rows, _count: int) -> tuple[str, str]:
@@ -285,7 +289,7 @@ def check_tables(source: Session, plan: ReplicaPlan) -> None:
 def _snapshot(session: Session) -> Generator[str]:
     session.run(BEGIN)
     try:
-        yield session.run(begin_copy()).split(" ")[0]
+        yield session.run(begin_copy()).snapshot
     finally:
         session.run(END)
 

@@ -28,7 +28,7 @@ from rowbus.log.schema import table as log_schema
 from rowbus.log.spark_drivers import SparkDrivers
 from rowbus.log.ticker import ticks
 from rowbus.messages.message import read_headers, time_sent
-from rowbus.sagas.table import examine_sagas
+from rowbus.sagas.stuck import examine_sagas
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pauses.table import paused
 from rowbus.transport.queues.catalog.looking import (

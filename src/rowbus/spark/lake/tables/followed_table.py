@@ -24,7 +24,7 @@ import pyarrow as pa
 from rowbus.database.postgresql.arrow import Access, arrow_session
 from rowbus.database.statements import control
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.spark.captured import BEGIN_COPY, Unfit, column_texts, converted
+from rowbus.spark.captured import BEGIN_COPY, CopyStart, Unfit, column_texts, converted
 from rowbus.spark.lake.merge import DELETED
 from rowbus.spark.lake.table import AppTransaction, own_errors
 from rowbus.spark.lake.tables.evolution import (
@@ -106,15 +106,14 @@ def reading_rows(dsn: str, table: SourceTable) -> Generator[TableRows]:
         b"set transaction isolation level repeatable read, read only", "Could not begin to copy"
     ).query
     with arrow_session(Access(dsn, application_name="rowbus spark lake"), isolate) as session:
-        begun = session.value(BEGIN_COPY)
-        snapshot, moment, began = begun.split(" ")
+        start = CopyStart.read(session.value(BEGIN_COPY))
         version, query = (
             control(text.encode(), f"Could not copy {table.name}").query
             for text in (table.versioning, table.reading)
         )
         described = session.value(version) == table.version
         with closing(cast("Generator[pa.RecordBatch]", session.batches(query))) as batches:
-            yield TableRows(snapshot, int(moment), int(began), described, batches)
+            yield TableRows(*start, described, batches)
 
 
 class FollowedTable:
