@@ -7,8 +7,8 @@ columns added, renamed, dropped and widened, other primary keys; some are rolled
 attaches, detaches and empties partitions, and renames tables, swaps them and makes them anew. Each of their sessions
 has settings of its own (date style, zone, digits …). Meanwhile one job of each format follows, and in turn are killed:
 its driver, its JVM, a Python worker, the server, the ticker, all sessions. In the end `rowbus spark compare` must say
-that all tables are equal, what polars reads must be the database's rows, and no job may have ended by itself. The seed
-repeats each writer's statements. Exit code 1: something is wrong. docs/reliability.md has the results.
+that all tables are equal, what Spark and polars read must be the database's rows, and no job may have ended by
+itself. The seed repeats each writer's statements. Exit code 1: something is wrong. docs/reliability.md has the results.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ import tempfile
 import time
 from pathlib import Path
 
+import rowbus.spark
 from tests.chaos.server import Server, open_folder
 from tests.crashes.lake.job import REPLICA
-from tests.crashes.lake.reading import with_polars
+from tests.crashes.lake.reading import Reader, with_polars, with_spark
 from tests.crashes.lake.scene import MORE, SETTINGS, VICTIMS, Plan, Scene
+from tests.fixtures.spark import SETTINGS as LIGHT_SPARK
 
 FORMATS = ("delta", "iceberg", REPLICA)
 HEAD = (
@@ -40,7 +42,7 @@ def run(folder: Path, plan: Plan) -> int:
     try:
         scene.run()
         scene.finish()
-        wrong = scene.wrong({form: with_polars(form) for form in plan.formats if form != REPLICA})
+        wrong = scene.wrong(readers_of(plan, folder))
         say(HEAD)
         say(summary(scene, len(wrong)))
     finally:
@@ -51,6 +53,14 @@ def run(folder: Path, plan: Plan) -> int:
     for sentence in wrong:
         say(f"WRONG: {sentence}")
     return int(bool(wrong))
+
+
+def readers_of(plan: Plan, folder: Path) -> dict[str, Reader]:
+    """Give what reads each lake as a user does."""
+    spark = rowbus.spark.session("lake", master="local[2]", warehouse=folder / "warehouse", **LIGHT_SPARK)
+    lakes = [form for form in plan.formats if form != REPLICA]
+    by_spark = {f"{form} by Spark": with_spark(form, spark) for form in lakes}
+    return by_spark | {f"{form} by polars": with_polars(form) for form in lakes}
 
 
 def summary(scene: Scene, wrong: int) -> str:
