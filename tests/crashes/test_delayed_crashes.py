@@ -137,6 +137,7 @@ def test_each_delayed_message_arrives_once_and_not_early_whoever_is_killed(
     moments = random.Random(today())
 
     with net_mover(database) if net else nullcontext():
+        await_that(lambda: scene.arrivals().numbers > 0, "the first message to arrive")
         for _ in range(KILLS):
             time.sleep(moments.uniform(0.1, 1.2) * SPREAD / KILLS)  # long sleep: kills at random moments
             scene.kill_one(moments)

@@ -275,7 +275,7 @@ def test_when_workers_are_killed_mode_none_doubles_nothing_and_loses_at_most_wha
 
         in_hand = WORKER_KILLS * CONCURRENCY
         incomplete = {*end.lost, *end.without_follow_up}.difference(FATED)
-        assert 0 < len(end.lost) <= in_hand
+        assert len(end.lost) <= in_hand  # that there is such a loss is shown below, where no chance is in it
         assert len(incomplete) <= 2 * in_hand  # two queues, and a message is in hand once in each
         assert set(end.failed) <= set(FATED)
 
