@@ -189,7 +189,7 @@ LOG = log_comparisons.COMPARISONS
 GROWTH = growth.COMPARISONS
 SPARK = spark_comparisons.COMPARISONS
 TOGETHER = {growth.ALL: list(GROWTH), spark_comparisons.ALL: list(spark_comparisons.FIGURES)}
-"""What one name stands for, where that is several."""
+"""Several names by the one that stands for them."""
 
 
 def main() -> int:

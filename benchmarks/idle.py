@@ -27,7 +27,7 @@ DONE = "select xact_commit + xact_rollback from pg_stat_database where datname =
 
 
 class Idle(NamedTuple):
-    """What so many idle endpoints hold and do."""
+    """So many idle endpoints, as figures: what they hold and do."""
 
     connections: int
     listening: int

@@ -98,7 +98,7 @@ def _ask(process: subprocess.Popen[str]) -> tuple[int, float]:
 
 
 def rowbus_reads(database: LogDatabase) -> TimedReads:
-    """What our consumers read a batch with, in chunks of the default size."""
+    """The query that our consumers read a batch with, in chunks of the default size."""
     return TimedReads("Rowbus", lambda: asyncio.run(_read(Database(database.dsn))))
 
 

@@ -23,7 +23,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one run of one side took."""
+    """The time and the costs of one run of one side."""
 
     messages: int
     seconds: float

@@ -28,7 +28,7 @@ PLATFORM = {
     },
     "Metrics": {"Enabled": True, "MetricsQueue": "monitoring", "Interval": "00:00:01"},
 }
-"""What ServiceControl's `GET /api/connection` says, with the shortest interval that ServicePulse offers."""
+"""ServiceControl's answer to `GET /api/connection`, with the shortest interval that ServicePulse offers."""
 
 
 def rowbus_side(dsn: str, messages: int, *, concurrency: int, batch_size: int) -> Side:

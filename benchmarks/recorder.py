@@ -19,7 +19,7 @@ FIGURES: dict[str, Callable[[Any], float]] = {
     "client CPU, µs": lambda run: run.client_cpu / run.messages * 1e6,
     "server CPU, µs": lambda run: run.server_cpu / run.messages * 1e6,
 }
-"""What is noted of a measurement."""
+"""A measurement as it is noted."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What a comparison gets and gives, and how both are printed.
+"""Comparisons: their arguments and results, and how both are printed.
 
 Invariant: whatever was asked for is in the verdict: met, missed, or not run and why.
 """
@@ -23,7 +23,7 @@ class NotRunError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a comparison needs."""
+    """Arguments of a comparison."""
 
     dsn: str
     meter: Meter

@@ -44,7 +44,7 @@ class Count:
 
 @dataclass
 class Counted:
-    """What a saga of these benchmarks remembers."""
+    """State of a saga of these benchmarks."""
 
     times: int = 0
 

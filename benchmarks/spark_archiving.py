@@ -16,7 +16,7 @@ from benchmarks.spark_reading import JdbcLog
 
 
 def rowbus_archives(machine: Machine, dsn: str, events: int, folder: Path) -> Side:
-    """What `rowbus spark archive` calls; each run is another archive, with a consumer of its own."""
+    """The call that `rowbus spark archive` makes; each run is another archive, with a consumer of its own."""
     from rowbus.spark.pipelines.log_archive import archive  # noqa: PLC0415 - only these comparisons need Spark
 
     runs = iter(range(1_000))

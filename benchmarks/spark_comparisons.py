@@ -189,7 +189,7 @@ FIGURES = (
     "spark_lake_merge",
     "spark_lake_batch",
 )
-"""What `ALL` stands for: the figures that data teams ask for."""
+"""The figures that data teams ask for: `ALL` stands for them."""
 
 
 def run(name: str, arguments: argparse.Namespace) -> list[Result]:

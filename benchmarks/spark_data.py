@@ -34,7 +34,7 @@ FILL: LiteralString = """
 """
 
 MEMBERS = "`order` bigint, customer string, total double, note string"
-"""What a body has, as Spark's columns."""
+"""Contents of a body, as Spark's columns."""
 
 DATA = """concat('{"order":', id, ',"customer":"c-0815","total":9.5,"note":"', repeat('x', 100), '"}') as ev_data"""
 

@@ -42,7 +42,7 @@ SPARK = {
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a comparison needs: a server, its session of Spark, and how long to measure."""
+    """Arguments of a comparison: a server, its session of Spark, and how long to measure."""
 
     version: int
     cluster: Cluster

@@ -1,4 +1,4 @@
-"""What an endpoint's own steps cost: the table of processed messages, audit copies.
+"""Costs of an endpoint's own steps: the table of processed messages, audit copies.
 
 Invariant: both sides receive the same messages, whose ids are all different, through endpoints with the same settings
 but for the step.

@@ -1,4 +1,4 @@
-"""What measuring and tracing cost an endpoint: on against off, one message at a time.
+"""Costs of measuring and tracing an endpoint: on against off, one message at a time.
 
 Invariant: the traced side has an SDK that samples one trace of a hundred and exports to nowhere: what is measured is
 Rowbus's part and the SDK's, and no network.

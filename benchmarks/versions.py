@@ -39,7 +39,7 @@ class Version(NamedTuple):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What has a process load these."""
+        """Imports that load these in a process."""
         return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (self.package, self.benchmarks)))}
 
 

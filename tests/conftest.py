@@ -1,4 +1,4 @@
-"""What all tests share: the fixtures below, and an environment that decides nothing.
+"""Fixtures of all tests, and an environment that decides nothing.
 
 `ROWBUS_TEST_…` are settings of the test suite; every other variable that Rowbus or libpq would read is taken out, so
 that a developer's own database is never what the tests run against.

@@ -1,4 +1,4 @@
-"""What an exception says of itself is read from every exception, whatever it does when it is looked at."""
+"""Facts about an exception are read from every one, whatever it does when it is looked at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What needs an extra says which, and names an install that works from where this Rowbus came from."""
+"""Parts that need an extra say which, and name an install that works from where this Rowbus came from."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the service said about the packages of one lock."""
+    """Answer of the service about the packages of one lock."""
 
     asked: int
     unknown: tuple[str, ...]

@@ -268,7 +268,7 @@ def zensical() -> int:
 
 @dataclass
 class Page(HTMLParser):
-    """What a built page has: anchors, links, and what a browser loads with it."""
+    """Parts of a built page: anchors, links, and what a browser loads with it."""
 
     anchors: set[str] = field(default_factory=set)
     links: set[str] = field(default_factory=set)

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from benchmarks.reporting import Result
 
 Figures = Mapping[str, float]
-"""What one measurement gave, by the key of its line."""
+"""Figures of one measurement, by the key of its line."""
 
 
 class Share(NamedTuple):
@@ -32,7 +32,7 @@ class Most(NamedTuple):
 
 
 class Line(NamedTuple):
-    """What a figure is, and what it should be, where that is said anywhere."""
+    """A figure's meaning and its target, where any is given."""
 
     name: str
     unit: str

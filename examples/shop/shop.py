@@ -62,7 +62,7 @@ class Line(Base):
 
 
 class Stock(Base):
-    """How many of an item there are."""
+    """Number of this item."""
 
     __tablename__ = "shop_stock"
 

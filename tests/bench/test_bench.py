@@ -75,6 +75,7 @@ def test_everything_is_measured_beside_the_driver_and_nothing_is_left(rowbus: Co
     assert ask("select count(*) from pg_class") == tables
 
 
+@pytest.mark.slow
 @pytest.mark.one_version
 def test_what_was_found_is_shown_to_people(rowbus: CommandLine, ask: Ask) -> None:
     ask("drop schema pgq cascade")
@@ -91,6 +92,7 @@ def test_what_was_found_is_shown_to_people(rowbus: CommandLine, ask: Ask) -> Non
     assert ask("select count(*) from pg_namespace where nspname = 'pgq'") == [(0,)]
 
 
+@pytest.mark.slow
 @pytest.mark.one_version
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 @pytest.mark.parametrize("moment, count", [(SCHEMAS, 1), (SESSIONS, 4)], ids=["begins", "receives"])
@@ -112,6 +114,7 @@ def test_nothing_is_left_by_one_that_is_interrupted(
     assert (ask(SCHEMAS), ask(LOGS)) == ([(0,)], [(0,)])
 
 
+@pytest.mark.slow
 @pytest.mark.one_version
 def test_a_log_is_dropped_with_its_schema_by_one_that_is_interrupted(
     rowbus: CommandLine, ask: Ask, await_rows: Callable[[str, int], None]
@@ -125,6 +128,7 @@ def test_a_log_is_dropped_with_its_schema_by_one_that_is_interrupted(
     assert (ask(SCHEMAS), ask(LOGS)) == ([(0,)], [(0,)])
 
 
+@pytest.mark.slow
 @pytest.mark.one_version
 def test_a_role_that_may_not_create_schemas_is_told_what_to_run_and_then_measures(
     rowbus: CommandLine, ask: Ask, role: str
@@ -142,6 +146,7 @@ def test_a_role_that_may_not_create_schemas_is_told_what_to_run_and_then_measure
     assert ask(SCHEMAS) == [(0,)]
 
 
+@pytest.mark.slow
 @pytest.mark.one_version
 def test_a_pooler_is_found_and_measured_through(rowbus: CommandLine, pooled: Pooled, ask: Ask) -> None:
     report = measured(rowbus, ROWBUS_DATABASE=pooled.dsn)
@@ -153,6 +158,7 @@ def test_a_pooler_is_found_and_measured_through(rowbus: CommandLine, pooled: Poo
     assert ask(SCHEMAS) == [(0,)]
 
 
+@pytest.mark.slow
 @pytest.mark.one_version
 @pytest.mark.durable
 def test_a_server_that_keeps_what_it_commits_says_so(rowbus: CommandLine) -> None:

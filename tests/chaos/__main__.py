@@ -41,7 +41,7 @@ def say(*lines: str) -> None:
 
 
 class Report:
-    """What the runs have shown so far; each line is in the page, if there is one, as soon as its fault is over."""
+    """Results of the runs so far; each line is in the page, if there is one, as soon as its fault is over."""
 
     def __init__(self, *, again: bool, page: Path | None) -> None:
         """`again`: a fault that was only slow runs once more, because other programs may have had the machine."""

@@ -19,7 +19,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a history shows; it is good when nothing is wrong."""
+    """Findings in a history; it is good when nothing is wrong."""
 
     sent: int
     unknown: int

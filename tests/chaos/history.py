@@ -1,4 +1,4 @@
-"""What happened in a run, as values: what was sent, what took effect, when work could not go on.
+"""Histories of runs, as values: what was sent, what took effect, when work could not go on.
 
 Invariant: a history is made of what programs noted themselves (producers in their journals, handlers in the transaction
 of their message), never of what the queues say: a queue that loses a message says nothing.
@@ -12,7 +12,7 @@ from typing import Final
 
 
 class Outcome(Enum):
-    """What a producer knows about a transaction of its own."""
+    """A transaction as its producer knows it."""
 
     COMMITTED = "committed"
     FAILED = "failed"
@@ -68,7 +68,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a handler committed; `position` grows with time, `due` is when it was allowed to happen."""
+    """An effect that a handler committed; `position` grows with time, `due` is its earliest moment."""
 
     position: int
     stage: str
@@ -79,7 +79,7 @@ class Effect:
     again: bool = False
     """Whether a failed delivery came before, which takes the event out of the order."""
     found: str = ""
-    """What its handler found that another had left: a setting, a context variable."""
+    """Things that its handler found and another had left: a setting, a context variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class History:
     ticks: tuple[Tick, ...] = ()
     strikes: int = 0
     limit: float = 5.0
-    """How many seconds healthy work may stand still."""
+    """Seconds for which healthy work may stand still."""
     is_strict: bool = False
     """Whether every healthy message is to be handled within the limit, not only some."""
     ended: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ class History:
     unconfirmed: tuple[int, ...] = ()
     """Positions of effects that were there while the standby was away that has to confirm each commit."""
     waits: tuple[float, ...] = ()
-    """How many seconds it took each time until others had what a lost process had in hand."""
+    """Seconds that it took each time until others had what a lost process had in hand."""
 
     def part(self, fault: str) -> History:
         """Give what concerns one fault, where several strike the same system: without what the others sent."""

@@ -44,7 +44,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """What is wrong with the product, which fault shows it, and which wrong it is to show."""
+    """A fault put into the product, which fault of chaos shows it, and which wrong it is to show."""
 
     name: str
     fault: str

@@ -1,4 +1,4 @@
-"""What faults send themselves, beside the producers, each under a number of its own.
+"""Messages that faults send themselves, beside the producers, each under a number of its own.
 
 Invariant: a send is noted when its transaction has committed; one that fails breaks the run.
 """

@@ -22,7 +22,7 @@ SHARED_SERVER = "shared"
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much of everything: strikes (None: as the fault says), seconds to work after the last, sends a second.
+    """Amounts: strikes (None: as the fault says), seconds to work after the last, sends a second.
 
     `short`: half as many strikes as the fault says.
     """

@@ -20,12 +20,12 @@ from tests.chaos.history import History
 from tests.chaos.system import System
 
 MESSAGES_A_SEND = 18 / 9
-"""What a send of the producers' mix comes to: follow-ups, replies, copies and delayed retries are messages as well."""
+"""Messages for each send of the producers' mix: follow-ups, replies, copies and delayed retries count."""
 SAMPLES = 20
 GROWTH = 1.15
-"""How much more the last third of a soak may have than the second."""
+"""Factor by which the last third of a soak may have more than the second."""
 SPARE_MEGABYTES = 8.0
-"""What does not count as growth: a page here and there."""
+"""Growth that does not count: a page here and there."""
 
 SIZES: LiteralString = """
     select coalesce(sum(pg_total_relation_size(oid)), 0)::float8 / 1048576

@@ -28,7 +28,7 @@ START_PATIENCE = 60.0
 FIRST_PATIENCE = 20.0
 STOP_PATIENCE = 20.0
 RESTS = 5
-"""How often a system may take its time to come to rest."""
+"""Times that a system may need to come to rest."""
 STANDING_BY = "tanding by"
 LAST = -1
 """The number of the last event, which the system itself appends: what came before is done when it is."""

@@ -1,4 +1,4 @@
-"""Which faults strike one system in the short form."""
+"""Faults that strike one system in the short form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a soak calls flat, and what it calls late."""
+"""Verdicts on a soak: flat or growing, in time or late."""
 
 from __future__ import annotations
 

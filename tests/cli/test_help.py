@@ -1,4 +1,4 @@
-"""What the command line says about itself, how it refuses, and where it looks for the database."""
+"""The command line's help, its refusals, and where it looks for the database."""
 
 from __future__ import annotations
 

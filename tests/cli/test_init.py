@@ -70,6 +70,7 @@ def test_its_endpoint_serves_in_a_schema_of_its_own(rowbus: CommandLine, project
     } == {"bus"}
 
 
+@pytest.mark.slow
 def test_it_is_typed(rowbus: CommandLine, project: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "shop_floor", "tests"],

@@ -1,4 +1,4 @@
-"""What people type, and messages as they are shown to people."""
+"""Arguments as people type them, and messages as they are shown to people."""
 
 from __future__ import annotations
 

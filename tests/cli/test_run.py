@@ -343,6 +343,7 @@ def test_the_database_option_beats_the_endpoints_own(
 # --------------------------------------------------------------------------------------------------- several workers
 
 
+@pytest.mark.slow
 def test_workers_share_the_work_and_draining_loses_nothing(
     shop: CommandLine, ask: Ask, await_rows: AwaitRows
 ) -> None:
@@ -474,6 +475,7 @@ def test_the_connection_string_of_workers_is_not_on_their_command_line(
         assert b"geheim" in Path(f"/proc/{worker}/environ").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.one_version
 def test_workers_that_die_at_once_are_replaced_ever_more_slowly(shop: CommandLine) -> None:
     dying = 'import os, sys\nif "--batch-size=1" in sys.argv:\n    os._exit(3)\n' + SHOP
@@ -493,6 +495,7 @@ def retried_once(shop: CommandLine) -> None:
     (shop.folder / "shop.py").write_text(shop_text)
 
 
+@pytest.mark.slow
 @pytest.mark.one_version
 def test_a_worker_is_replaced_whose_threads_are_left_to_themselves_when_it_has_dealt_with_what_they_handled(
     shop: CommandLine, ask: Ask, await_rows: AwaitRows
@@ -539,6 +542,7 @@ DYING = [1, 2, 3]
 HEALTHY = 100
 
 
+@pytest.mark.slow
 @pytest.mark.one_version
 def test_messages_that_kill_their_worker_are_in_the_error_queue_after_the_policys_number(
     shop: CommandLine, ask: Ask, await_rows: AwaitRows

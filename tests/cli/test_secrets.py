@@ -1,4 +1,4 @@
-"""What the command line shows of passwords: nothing; and of messages: nothing that commands the terminal."""
+"""Secrets on the command line: no password is shown, and nothing in a message commands the terminal."""
 
 from __future__ import annotations
 

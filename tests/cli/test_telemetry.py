@@ -1,4 +1,4 @@
-"""What a process tells while it serves: measurements, health, JSON lines, and its life to systemd."""
+"""Telemetry of a process that serves: measurements, health, JSON lines, and its life to systemd."""
 
 from __future__ import annotations
 

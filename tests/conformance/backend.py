@@ -1,4 +1,4 @@
-"""What the conformance suite needs to know of a database: how to make queues and how to look into them.
+"""Facts about a database that the conformance suite needs: how to make queues and how to look into them.
 
 Everything else in the suite is the same for every database; another one is another class, and a name in `KINDS` of
 tests/fixtures/backends.py. Tables and queues of a test are in one schema, `Backend.schema`; other schemas it makes
@@ -67,7 +67,7 @@ class Backend(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What tests/conformance/behaviours.md calls it."""
+        """Name in tests/conformance/behaviours.md."""
 
     @property
     def database(self) -> Database:
@@ -220,7 +220,7 @@ class Backend(ABC):
     """
     error_at_commit: type[RowbusError]
     failure_at_commit: str
-    """What the error is, and what it says, that `fail_at_commit` leads to."""
+    """The error, and its text, that `fail_at_commit` leads to."""
 
     # --- sessions
 

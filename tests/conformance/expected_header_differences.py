@@ -90,4 +90,4 @@ HIDDEN: Final = {
     Header.EXCEPTION_TYPE: "Python's exceptions have names of their own.",
     Header.VERSION: "Ours is the version of NServiceBus whose headers we write.",
 }
-"""What tests/conformance/header_forms.py lets pass on purpose, beside ids, times, hosts and machines."""
+"""Differences that header_forms.py lets pass on purpose, beside ids, times, hosts and machines."""

@@ -29,11 +29,11 @@ NAME: Final = re.compile(r"[^\W\d][\w.+`<>\[\], =]*")  # of a type, or of a hand
 FRAME: Final = re.compile(r" {3}at [^\n]+\([^\n]*\)( in /[^\n]+:line \d+)?")
 INNER, END_OF_INNER = " ---> ", "   --- End of inner exception stack trace ---"
 MOVED: Final = "--- End of stack trace from previous location ---"
-"""What .NET writes where a task goes on elsewhere."""
+"""The line that .NET writes where a task goes on elsewhere."""
 
 
 class Scene(NamedTuple):
-    """What the ids of a scene are called: those of its messages, and those of its conversations."""
+    """Names for the ids of a scene: those of its messages, and those of its conversations."""
 
     messages: dict[str, str]
     conversations: dict[str, str]

@@ -1,4 +1,4 @@
-"""What the C# of the golden rows did, done with Rowbus, and every row that was written meanwhile.
+"""Scenes of the golden rows' C#, done with Rowbus, and every row that was written meanwhile.
 
 Invariant: rows are recorded as the golden ones were, by a trigger that copies each as it is inserted.
 """

@@ -1,4 +1,4 @@
-"""Which tests show our half of each interop scenario: of each line of tests/golden/dotnet/scenarios.md.
+"""Tests that show our half of each interop scenario: of each line of tests/golden/dotnet/scenarios.md.
 
 A golden row is read by the test of every row of every file; what is named beside it shows what else a line asks for.
 """

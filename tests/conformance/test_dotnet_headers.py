@@ -52,11 +52,11 @@ TEXTS: Final = {
     "tracing-failures": "The stock says: traced",
     "errors": "The order cannot be placed.",
 }
-"""What the exceptions say in the golden rows."""
+"""Texts of the exceptions in the golden rows."""
 
 
 class Compared(NamedTuple):
-    """What a scene wrote: the rows, and per kind of row .NET's (scenario, order) and our headers."""
+    """Rows that a scene wrote, and per kind of row .NET's (scenario, order) and our headers."""
 
     written: list[Written]
     kinds: dict[str, tuple[str, int, Headers]]

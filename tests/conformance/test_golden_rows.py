@@ -31,7 +31,7 @@ SERVICE_CONTROL = "Particular.ServiceControl"
 
 
 class Handled(NamedTuple):
-    """What a handler was given."""
+    """Arguments that a handler was given."""
 
     message: dict[str, Any]
     context: rowbus.Context

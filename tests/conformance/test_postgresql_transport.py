@@ -155,7 +155,7 @@ async def test_when_using_custom_transaction_outside_a_handler(backend: Backend,
 
 
 async def test_when_using_custom_transaction_inside_a_handler(endpoints: Endpoints) -> None:
-    """What is sent on another connection of the user's leaves with that connection's commit, not with the handler."""
+    """A message sent on the user's other connection leaves with that one's commit, not with the handler."""
     await endpoints.backend.create_queue("Billing")
     sales = endpoints.make("Sales", recoverability=NO_RETRIES)
 

@@ -234,7 +234,7 @@ async def failing(delivery: Delivery) -> None:
 
 
 class SimulatedError(Exception):
-    """What the handlers of these tests raise."""
+    """Error that the handlers of these tests raise."""
 
 
 async def within(awaitable: Awaitable[T], seconds: float = LIMIT) -> T:

@@ -1,4 +1,4 @@
-"""Who breaks whom of endpoints that run: what one sends, and another's handler of it refuses."""
+"""Endpoints that run and break each other: what one sends, and another's handler of it refuses."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ TABLE_OF = {"rowbus": "Work.Order", "nservicebus": "Work_Order"}
 
 @dataclass(frozen=True)
 class Plan:
-    """How many sagas, in which layout, and how many messages a worker receives at a time."""
+    """A number of sagas, their layout, and how many messages a worker receives at a time."""
 
     sagas: int
     layout: str = "rowbus"
@@ -77,7 +77,7 @@ class Plan:
 
     @property
     def timeouts_left(self) -> int:
-        """How many timeouts are left to come: .NET's layout has no place to note them, so none is cancelled."""
+        """Number of timeouts left to come: .NET's layout has no place to note them, so none is cancelled."""
         return (self.sagas + 1) // 2 if self.layout == "nservicebus" else 0
 
 

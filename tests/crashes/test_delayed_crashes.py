@@ -44,7 +44,7 @@ LEFT = (
 
 
 class Arrivals(NamedTuple):
-    """What the rows tell: how many, how many different ones, and by how many seconds the earliest came late."""
+    """Figures of the rows: all, different ones, and by how many seconds the earliest came late."""
 
     rows: int
     numbers: int

@@ -75,6 +75,7 @@ def await_handled(connection: psycopg.Connection[Any], count: float) -> None:
     await_that(is_done, f"{count:.0f} messages to be handled")
 
 
+@pytest.mark.slow
 def test_each_key_keeps_its_order_whoever_is_killed_or_frozen(database: str, tmp_path: Path) -> None:
     run(tmp_path, database, 2, 6)
 

@@ -81,6 +81,7 @@ def await_handled(connection: psycopg.Connection[Any], count: float) -> None:
     await_that(is_done, f"{count:.0f} messages to be handled")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [1, 5])
 def test_no_key_has_more_in_hand_whoever_is_killed(database: str, tmp_path: Path, batch_size: int) -> None:
     run(tmp_path, database, 2, 30, batch_size)

@@ -92,6 +92,7 @@ def assert_each_once(scene: Scene, every: timedelta) -> int:
     return len(ticks)
 
 
+@pytest.mark.slow
 def test_each_tick_is_sent_once_whichever_instance_is_killed(scene: Scene) -> None:
     every = timedelta(milliseconds=100)
     scene.run(every, kills=4, ticks=5)

@@ -75,6 +75,7 @@ def await_seen(connection: psycopg.Connection[Any], count: int) -> None:
     await_that(is_done, f"{count} numbers to be seen")
 
 
+@pytest.mark.slow
 def test_the_last_change_is_looked_at_whoever_is_killed_or_frozen(database: str, tmp_path: Path) -> None:
     run(tmp_path, database, 2)
 

@@ -1,4 +1,4 @@
-"""What Rowbus uses of psycopg beyond its documentation is there, is called as we call it, and does what we need.
+"""Parts of psycopg beyond its documentation are there, are called as we call them, and do what we need.
 
 With ROWBUS_TEST_PSYCOPG naming a folder that holds another psycopg (`pip install --pre --target …`, or a checkout of
 its development branch), the same is asked of that one.
@@ -42,7 +42,7 @@ OURS: dict[str, tuple[tuple[object, ...], dict[str, object]]] = {
     "Transformer.load_rows": ((None, 0, 1, tuple), {}),
     "errors.error_from_result": ((None,), {}),
 }
-"""How we call each: `None` stands for the object itself, or for a result."""
+"""Arguments of each of our calls: `None` stands for the object itself, or for a result."""
 
 
 def found(name: str) -> Callable[..., Any]:

@@ -27,7 +27,7 @@ Run = Callable[..., "Outcome"]
 
 
 class Outcome(NamedTuple):
-    """How many plans the connection had at the end, what was complained of, and how often it waited for the server."""
+    """Counts at the end: plans of the connection, complaints, and waits for the server."""
 
     plans: int
     complaints: list[str]

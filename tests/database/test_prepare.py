@@ -312,7 +312,7 @@ AFTER = {
     "transport/queues/sql/postgresql/hide_receiver.sql": "transport/queues/sql/postgresql/show_receiver.sql",
     "transport/queues/sql/postgresql/keep.sql": "transport/queues/sql/postgresql/name_kept.sql",
 }
-"""What comes first: the server warns of a lock that is given back and was not taken, and a block needs a setting."""
+"""Statements that come first: a lock given back must have been taken, and a block needs a setting."""
 
 OUTSIDE_A_TRANSACTION = {
     f"{BENCH}/vacuum.sql": "select 1",

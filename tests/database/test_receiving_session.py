@@ -251,7 +251,7 @@ async def test_its_connections_are_in_utc_in_utf8_and_named_for_the_operator(
 async def test_the_users_row_factory_and_adapters_are_theirs(
     receiver: ReceiveSession, queue: QueueTable
 ) -> None:
-    """What a handler sets on its connection does not change how messages are read."""
+    """Settings that a handler makes on its connection do not change how messages are read."""
     await received(receiver, queue)
     receiver.connection.row_factory = dict_row  # type: ignore[assignment]  # as a handler might
     rows = await receiver.commit_and_begin((), queue.receive(1, FROM_THE_START))

@@ -115,6 +115,7 @@ def write_lines(path: Path, *lines: bytes | dict[str, object]) -> Path:
 # ------------------------------------------------------------------------------------------------------- what it does
 
 
+@pytest.mark.slow
 def test_every_order_of_the_file_ends_as_its_card_country_and_items_decide(
     database: str, tmp_path: Path
 ) -> None:
@@ -381,6 +382,7 @@ MORE_DAMAGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.one_version
 def test_each_check_finds_the_damage_it_is_for(database: str, tmp_path: Path) -> None:
     orders = write_lines(tmp_path / "own.ndjson", *ONE_OF_EACH)

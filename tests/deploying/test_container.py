@@ -67,6 +67,7 @@ def as_process_1() -> list[str]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.one_version
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("workers", [[], ["--workers", "2"]], ids=["one process", "two workers"])

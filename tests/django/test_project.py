@@ -1,4 +1,4 @@
-"""What a project has of Rowbus: endpoints found in its apps, system checks, and the database of DATABASES."""
+"""A Django project with Rowbus: endpoints found in its apps, system checks, and the database of DATABASES."""
 
 from __future__ import annotations
 

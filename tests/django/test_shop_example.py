@@ -47,6 +47,7 @@ def counted(database: str, table: str) -> int:
     return int(found[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_orders_are_handled_and_those_that_fail_leave_nothing_behind(
     project: CommandLine, shop: httpx.Client, database: str, workers: str

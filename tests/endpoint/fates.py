@@ -78,7 +78,7 @@ class Scenario:
 
 
 class Fate(NamedTuple):
-    """What has become of a message after so many calls of its handler.
+    """Fate of a message after so many calls of its handler.
 
     `rows` of what they wrote are left, and of what they sent `least` to `most`. `failures` are those since it came into
     the queue, and `undone` the calls since then that counted for nobody.

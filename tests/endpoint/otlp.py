@@ -16,7 +16,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 class Receiver:
-    """What came over the wire."""
+    """Requests as they came over the wire."""
 
     def __init__(self, url: str) -> None:
         self.url = url

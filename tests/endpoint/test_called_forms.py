@@ -1,4 +1,4 @@
-"""What handlers, steps and consumers are called with is known when they are registered: no message finds out."""
+"""Arguments of handlers, steps and consumers are known when they are registered: no message finds out."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_what_a_decorator_takes_away_is_not_given() -> None:
 
 @dataclass
 class Basket:
-    """What an endpoint provides."""
+    """Dependencies that an endpoint provides."""
 
 
 def by_position(message: PlaceOrder, basket: Basket, /) -> None: ...

@@ -45,7 +45,7 @@ class MoreColours(Enum):
 
 
 Receiver = tuple[tuple[Any, Read], ...]
-"""What a version of receivers handles: classes, and what of their messages tells the order."""
+"""Classes that a version of receivers handles, and what of their messages tells the order."""
 
 
 class Change(NamedTuple):

@@ -1,4 +1,4 @@
-"""What handlers name beyond message and context is given to them, by type."""
+"""Dependencies that handlers name beyond message and context are given to them, by type."""
 
 from __future__ import annotations
 

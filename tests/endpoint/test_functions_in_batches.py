@@ -26,7 +26,7 @@ FAILURES = {
     "swallows": "rowbus.errors.HandlerError",
     "cannot be read": "rowbus.errors.MessageDeserializationError",
 }
-"""What goes wrong, and the type of the failure as the error queue has it."""
+"""A deed that goes wrong, and the type of the failure as the error queue has it."""
 
 ORDERS = [str(number) for number in range(10)]
 seen: ContextVar[str] = ContextVar("seen", default="")

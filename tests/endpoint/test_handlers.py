@@ -1,4 +1,4 @@
-"""What handlers do on their connection: part of the message's transaction, undone when they fail, and never its end."""
+"""Work of handlers on their connection: in the message's transaction, undone if they fail, never its end."""
 
 from __future__ import annotations
 

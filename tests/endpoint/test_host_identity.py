@@ -1,4 +1,4 @@
-"""Which host an endpoint says it is: the id and the name by which ServicePulse groups what it sends and fails."""
+"""Identity of an endpoint's host: id and name, by which ServicePulse groups what it sends and fails."""
 
 from __future__ import annotations
 

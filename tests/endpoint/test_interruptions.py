@@ -216,6 +216,7 @@ async def test_an_unrecoverable_interruption_is_not_retried(endpoints: Endpoints
     assert killers.attempts == {"kill": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crash", [True, False], ids=["kill", "stop"])
 async def test_a_server_that_goes_away_is_counted_against_no_message(
     crashable_server: CrashableServer, monkeypatch: pytest.MonkeyPatch, *, crash: bool
@@ -245,6 +246,7 @@ async def test_a_server_that_goes_away_is_counted_against_no_message(
     await backend.close()
 
 
+@pytest.mark.slow
 async def test_a_message_that_crashes_its_server_again_and_again_is_in_the_error_queue_in_the_end(
     crashable_server: CrashableServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

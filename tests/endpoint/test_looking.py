@@ -1,4 +1,4 @@
-"""How a receiver looks for messages: it locks nothing, asks no more than it must, and overlooks nothing."""
+"""A receiver's look for messages: it locks nothing, asks no more than it must, and overlooks nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kinds of messages an endpoint takes from its queue, and what becomes of those that it cannot take."""
+"""Kinds of messages that an endpoint takes from its queue, and what becomes of those that it cannot take."""
 
 from __future__ import annotations
 

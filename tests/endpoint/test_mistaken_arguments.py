@@ -1,4 +1,4 @@
-"""What is given to endpoints, policies, schedules and sends is of the type that it has to be, or a sentence says so."""
+"""Arguments of endpoints, policies, schedules and sends have the right type, or a sentence says so."""
 
 from __future__ import annotations
 

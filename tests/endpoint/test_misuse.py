@@ -1,4 +1,4 @@
-"""What cannot travel in a way is refused there, before it leaves: events that are sent, answers that are commands."""
+"""Messages that cannot travel in a way are refused before they leave: events sent, commands as answers."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ async def test_each_message_of_a_batch_is_mutated_back(endpoints: Endpoints) -> 
 
 
 async def test_retries_and_copies_have_the_body_as_it_came(endpoints: Endpoints) -> None:
-    """What was decrypted for the handlers is not written down, and no attempt decrypts twice."""
+    """Contents decrypted for the handlers are not written down, and no attempt decrypts twice."""
     backend, bodies = endpoints.backend, list[bytes]()
     policy = rowbus.Recoverability(immediate=1, delayed=1, increase=timedelta(milliseconds=1))
     sales = endpoints.make("Sales", recoverability=policy, audit_queue="audit")

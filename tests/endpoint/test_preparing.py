@@ -1,4 +1,4 @@
-"""What an endpoint does to its queues before it receives, and beside that: purging them, looking at their tables."""
+"""Preparations of an endpoint, before it receives or beside that: purging queues, looking at tables."""
 
 from __future__ import annotations
 

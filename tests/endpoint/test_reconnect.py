@@ -71,6 +71,7 @@ def loud(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @in_transaction_modes_failing
 async def test_broken_connections_lose_nothing_and_double_nothing_written(
     endpoints: Endpoints, caplog: pytest.LogCaptureFixture

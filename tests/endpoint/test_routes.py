@@ -37,7 +37,7 @@ class OrderShipped:
 
 @dataclass
 class Taken:
-    """What came to an endpoint."""
+    """Messages that came to an endpoint."""
 
     message: object
     headers: dict[str, str | None]

@@ -36,7 +36,7 @@ CONNECTIONS = "select count(*) from pg_stat_activity where application_name like
 
 
 class Handled:
-    """What the endpoints of a test have handled."""
+    """Messages that the endpoints of a test have handled."""
 
     def __init__(self) -> None:
         self.ids: list[str] = []
@@ -227,6 +227,7 @@ def own_server() -> Iterator[str]:
             yield dsn
 
 
+@pytest.mark.slow
 async def test_a_hundred_endpoints_work_on_a_server_of_sixty_connections(
     own_server: str,
 ) -> None:

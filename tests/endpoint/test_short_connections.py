@@ -83,6 +83,7 @@ async def test_publishing_in_a_handler_needs_no_second_connection(
     assert await backend.count("Billing") == MESSAGES
 
 
+@pytest.mark.slow
 async def test_an_immediate_send_without_a_connection_is_an_outage_and_counts_against_no_message(
     endpoints: Endpoints, limited: tuple[Backend, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

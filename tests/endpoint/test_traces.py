@@ -37,7 +37,7 @@ ONCE = rowbus.EndpointSettings(concurrency=1)
 
 
 class Traces:
-    """What an SDK was told."""
+    """Spans and measurements that an SDK was given."""
 
     def __init__(self, provider: TracerProvider, exporter: InMemorySpanExporter) -> None:
         self.tracer = provider.get_tracer("test")

@@ -18,7 +18,7 @@ KEYWORD_TYPES = frozenset({"bigint", "boolean", "integer", "interval", "numeric"
 """Types that are words of the grammar: they mean PostgreSQL's own under any search path."""
 
 GRAMMAR_FUNCTIONS = frozenset({"array", "coalesce", "exists", "greatest", "least", "row"})
-"""What looks like a function but is a word of the grammar. Not NULLIF: it looks up an operator."""
+"""Words of the grammar that look like functions. Not NULLIF: it looks up an operator."""
 
 BEFORE_BRACKET = GRAMMAR_FUNCTIONS | {
     "all", "and", "any", "as", "by", "case", "conflict", "continue", "distinct", "else", "elsif", "except", "execute",

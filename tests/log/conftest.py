@@ -1,4 +1,4 @@
-"""What the tests of the event log share: the real extension to compare with, and logs with something in them.
+"""Fixtures of the event log's tests: the real extension to compare with, and logs with something in them.
 
 `oracle` is a database with PgQ's C extension, where the PostgreSQL 15 of this machine has one. `log_database` and `pgq`
 are in tests/fixtures/log.py.

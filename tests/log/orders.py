@@ -17,7 +17,7 @@ select pgq.create_queue('orders'), pgq.set_queue_config('orders', 'ticker_max_la
     pgq.set_queue_config('orders', 'ticker_max_count', '1'), pgq.set_queue_config('orders', 'ticker_idle_period', '0');
 create table seen (data text, at serial);
 """
-"""What makes the log and the table: the `log_script` of the tests."""
+"""Statements that make the log and the table: the `log_script` of the tests."""
 
 PATIENCE = 20.0  # seconds until a test that waits gives up
 SOON = timedelta(milliseconds=20)
@@ -121,7 +121,7 @@ def texts(numbers: Sequence[int] | range) -> list[str]:
 
 
 Given = rowbus.Event | list[rowbus.Event]
-"""What handlers that serve both ways take."""
+"""Message that handlers take which serve both ways."""
 
 
 def several(given: Given) -> list[rowbus.Event]:

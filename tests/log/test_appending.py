@@ -44,7 +44,7 @@ class Struct(msgspec.Struct):
 
 
 class Model:
-    """What we use of a pydantic model."""
+    """Parts of a pydantic model that we use."""
 
     def model_dump_json(self) -> str:
         return '{"order_id":"42"}'
@@ -329,7 +329,7 @@ def _copied(own: psycopg.Connection) -> int:
 def test_events_of_all_kinds_are_numbered_by_the_logs_sequence(
     own: psycopg.Connection, pgq: psycopg.Connection, stored: Stored
 ) -> None:
-    """Which is what tells the ticker that there is something new."""
+    """A sequence's step, which tells the ticker that there is something new."""
     log = Log(own, NAME)
     first = log.append("1")
     log.append_many(["2", "3"])

@@ -1,4 +1,4 @@
-"""What a batch contains, whatever transactions do meanwhile (docs/wire-format.md#batches).
+"""Contents of a batch, whatever transactions do meanwhile (docs/wire-format.md#batches).
 
 What the functions answer and refuse is in `lives/batches.txt` and `lives/finding_ticks.txt`.
 """

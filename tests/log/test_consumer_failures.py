@@ -1,4 +1,4 @@
-"""What becomes of events whose handler fails: retried, put aside, replayed; and of those beside them."""
+"""Events whose handler fails are retried, put aside, replayed; and those beside them go on."""
 
 from __future__ import annotations
 

@@ -102,6 +102,8 @@ def await_death_or(program: Program, end: Callable[[], bool]) -> None:
     await_that(lambda: not program.is_running or end(), "a death or the end")
 
 
+@pytest.mark.slow
+@pytest.mark.product
 @pytest.mark.parametrize("settings", ["{}", "{'whole_batches': True}"])
 def test_an_event_that_kills_its_process_is_put_aside(
     orders: Orders, processes: Processes, settings: str

@@ -1,4 +1,4 @@
-"""What handlers of a log's events send: with every option that handlers of messages have, in their transaction."""
+"""Sends of a log's handlers: with every option that handlers of messages have, in their transaction."""
 
 from __future__ import annotations
 

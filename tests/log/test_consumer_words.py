@@ -1,4 +1,4 @@
-"""What a consumer says of itself: that it runs, and that nothing ticks its log."""
+"""Words of a consumer about itself: that it runs, and that nothing ticks its log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strangers' code does, wherever it is called: it fails by itself, and nothing of it is there for what comes next.
+"""Deeds of strangers' code fail by themselves, wherever it is called, and leave nothing for what comes next.
 
 Each place is one endpoint or log with one slot, so that what comes next has the same connection. Between two deeds a
 good message looks around.
@@ -107,7 +107,7 @@ FAILS: dict[str, str | OnConnection] = {
     "role, and an error": "set role stranger; select refused",
     "release our savepoint": "release savepoint rowbus_message; select refused",
 }
-"""What is done on the connection, and fails."""
+"""Deeds on the connection that fail."""
 
 PASSES: dict[str, str | OnConnection] = {
     "role": "set role stranger",
@@ -129,14 +129,14 @@ PASSES: dict[str, str | OnConnection] = {
     "begin": "begin",
     "variables": lambda _connection: _set_variables(),
 }
-"""What is done on the connection, passes, and is there for nobody else."""
+"""Deeds on the connection that pass, and are there for nobody else."""
 
 OF_SAGAS = ["role", "role, until the commit", "role, by a function", "authorization", "back to our savepoint"]
-"""What fails in a saga too: its state is written by the role, and on what is there, that its method leaves."""
+"""Deeds that fail in a saga too: its state is written by the role, and on what is there, after its method."""
 
 PASS_OUTSIDE = ["autocommit", "commit", "commit work", "prepare", "roll back"]
 FAIL_OUTSIDE = ["begin", "savepoint", "back to our savepoint"]
-"""What passes, and fails, where there is no transaction."""
+"""Deeds that pass, and that fail, where there is no transaction."""
 
 DEEDS = {**FAILS, **PASSES}
 MAKE = "create table business (entry text); create role stranger; grant all on business to stranger"
@@ -156,7 +156,7 @@ WRITE = "insert into business values (%s)"
 
 @dataclass
 class Deed:
-    """What its handler is to do."""
+    """The deed of its handler."""
 
     name: str
 
@@ -167,7 +167,7 @@ class Command(Deed): ...
 
 
 class Witness:
-    """What good messages saw."""
+    """Things that good messages saw."""
 
     def __init__(self) -> None:
         self.all = list[tuple[str, tuple[object, ...]]]()

@@ -1,4 +1,4 @@
-"""Who may use a log that was just installed: members of three roles, and not every role that can connect."""
+"""Users of a log that was just installed: members of three roles, and not every role that can connect."""
 
 from __future__ import annotations
 

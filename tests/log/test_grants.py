@@ -1,4 +1,4 @@
-"""Who may do what: everybody everything in the old style, each by role in the new one.
+"""Rights on a log: everybody everything in the old style, each by role in the new one.
 
 Source: docs/wire-format.md#log-grants.
 """

@@ -99,6 +99,7 @@ def _attacks(dsn: str, thief: Thief) -> Callable[[list[str]], None]:
     return test
 
 
+@pytest.mark.slow
 def test_no_role_gains_what_it_was_not_given(log_database: str, thief: Thief, pgq: Connection) -> None:
     attack_for(0.0, log_database, thief, pgq)
 

@@ -1,4 +1,4 @@
-"""What the views of schema pgq say about logs, consumers, rotation and the ticker.
+"""Views of schema pgq: logs, consumers, rotation and the ticker.
 
 Source: docs/wire-format.md#log-information. What PgQ's own functions answer is in `lives/information.txt`.
 """

@@ -1,4 +1,4 @@
-"""Which worker an event belongs to, and what of an interrupted batch is left."""
+"""An event's worker by its key, and what of an interrupted batch is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What handlers of a log's events are promised: every event, once, with their work and their position in one."""
+"""Promises to handlers of a log's events: every event, once, with their work and their position in one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the state of logs and consumers means."""
+"""Meanings of the state of logs and consumers."""
 
 from __future__ import annotations
 

@@ -227,6 +227,7 @@ def check(dsn: str, seed: int, seconds: float) -> None:
         assert Counter(given) == Counter(crowd.committed), name
 
 
+@pytest.mark.slow
 def test_with_everybody_at_work_at_once_each_committed_event_is_given_once(log_database: str) -> None:
     check(log_database, seed=1, seconds=2)
 

@@ -49,7 +49,7 @@ KNOWN = {
     ("create_stage", "security"): "types are checked by the cast to regtype",
     ("merge_stages", "security"): "merge_statement() wrote it",
 }
-"""What was looked at and let be: by function and level, with the reason."""
+"""Findings that were looked at and let be: by function and level, with the reason."""
 
 
 def test_the_checker_finds_nothing_new(pgq: Connection, log_database: str) -> None:

@@ -1,4 +1,4 @@
-"""What roles may do through Rowbus: produce, consume, operate; each with as little of PgQ's roles as it needs."""
+"""Roles through Rowbus: produce, consume, operate; each with as little of PgQ's roles as it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which consumers are told to be queries of Spark's: those whose lock a driver holds, or has held before."""
+"""Consumers told to be queries of Spark's: those whose lock a driver holds, or has held before."""
 
 from __future__ import annotations
 

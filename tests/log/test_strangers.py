@@ -1,4 +1,4 @@
-"""What a role with CREATE on the database makes is not built upon, and does not run with a maintainer's rights."""
+"""Objects of a role with CREATE on the database: not built upon, and not run with a maintainer's rights."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ from tests.log.trigger_arguments import ARGUMENTS, TABLE
 from tests.log.trigger_cases import TRIGGERS, Case, check, check_oracle, play, prepare
 
 
+@pytest.mark.slow
+@pytest.mark.product
 @pytest.mark.parametrize("generate", [False, True], ids=["any-table", "generated"])
 @pytest.mark.parametrize("trigger", TRIGGERS)
 def test_arguments_mean_and_refuse_what_those_of_the_extension_do(

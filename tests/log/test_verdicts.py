@@ -1,4 +1,4 @@
-"""What becomes of an event that failed."""
+"""Verdicts on an event that failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every address, header, timestamp and time span, searched for counter-examples by hypothesis."""
+"""Properties of every address, header, time and time span, searched for counter-examples by hypothesis."""
 
 from __future__ import annotations
 

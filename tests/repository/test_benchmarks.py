@@ -32,7 +32,7 @@ DRAWN = {
     "processes",
     "subscribers",
 }
-"""What each curve's pictures begin with."""
+"""Beginnings of each curve's pictures."""
 
 
 def curve(line: Line, *figures: float) -> Curve:

@@ -536,14 +536,14 @@ DENIALS = {
     "stalled jobs": "heartbeat_interval",
     "TransactionScope": "transaction_scope_timeout",
 }
-"""What pages say that Rowbus lacks, with the word of Python's that it would have."""
+"""Features that pages say Rowbus lacks, with the word of Python's that each would have."""
 
 DENIAL = re.compile(r"\| none|\bnot yet\b|[Tt]here (?:is|are) none\b|; no `", re.IGNORECASE)
 ADVISING = [DOCS / "faq.md", *sorted((DOCS / "how-to").glob("coming-from-*.md"))]
 
 
 def test_what_pages_deny_is_not_there() -> None:
-    """Who compares products reads these pages first."""
+    """Pages that people read first who compare products."""
     there = (ROOT / "tests" / "approved" / "public_api.txt").read_text(encoding="utf-8")
     denied = [
         line

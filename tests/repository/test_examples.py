@@ -50,6 +50,7 @@ def contents(dsn: str) -> list[tuple[str, ...]]:
         ).fetchall()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_an_example_prints_what_it_says_and_leaves_nothing_behind(program: Path, database: str) -> None:
     before = contents(database)

@@ -1,4 +1,4 @@
-"""What the Makefile installs: each file by its hash, built by what is locked too; and what `make audit` says."""
+"""Files that the Makefile installs: by their hashes, built by what is locked; and what `make audit` says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tutorial and the how-to pages tell the reader to do works, and prints what they say.
+"""Instructions of the tutorial and the how-to pages work, and print what they say.
 
 The README, docs/data.md, and the tutorial as it is typed, are followed in test_one_sitting.py.
 """
@@ -23,12 +23,14 @@ def _name(page: Path) -> str:
 
 
 def _with_marks(page: Path) -> object:
-    """Have pages that start Spark, once or often, run where all tests of Spark do, and in turns."""
+    """Leave the tutorial to each run; have pages that start Spark run where all tests of Spark do, and in turns."""
+    if page.name == "tutorial.md":
+        return page
     run = "".join(block.text for block in blocks(page.read_text(encoding="utf-8")) if block.kind in RUN)
     if not re.search(
         r"import rowbus\.spark|from rowbus\.spark|format\(\"rowbus\"\)|^\$ rowbus spark", run, re.MULTILINE
     ):
-        return page
+        return pytest.param(page, marks=pytest.mark.slow, id=_name(page))
     marks = [pytest.mark.spark, pytest.mark.slow, pytest.mark.turns("pages with Spark", 2)]
     return pytest.param(page, marks=marks, id=_name(page))
 

@@ -1,4 +1,4 @@
-"""What a worker process had in hand when it was killed: its supervisor knows, and no file is left."""
+"""Messages in a worker process's hand when it was killed: its supervisor knows, and no file is left."""
 
 from __future__ import annotations
 

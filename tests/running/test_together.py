@@ -1,4 +1,4 @@
-"""What comes while some is on its way leaves together after it, and each hears of its own."""
+"""Calls that come while some are on their way leave together after them, and each hears of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call in a thread uses, as tests of threads see it."""
+"""Things that a call in a thread uses, as tests of threads see them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 
 class Connection:
-    """What a call uses."""
+    """Things that a call uses."""
 
     def __init__(self) -> None:
         self.told: list[str] = []

@@ -117,6 +117,7 @@ class Changing:
         return not delayed + await self._endpoints.backend.count("Sales")
 
 
+@pytest.mark.slow
 async def test_a_rolling_upgrade_over_three_versions_loses_nothing(
     endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:

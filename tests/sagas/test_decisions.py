@@ -1,4 +1,4 @@
-"""How a message finds its saga: ids, correlations, and what wins. Facts: docs/wire-format.md#headers."""
+"""Searches for a message's saga: ids, correlations, and what wins. Facts: docs/wire-format.md#headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a saga's class may say: what is wrong with it is refused when the class is made, with what to do."""
+"""Mistakes in a saga's class are refused when the class is made, with what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong with a saga: the message fails with a reason that names the saga, and the row stays as it was."""
+"""Failures of a saga: the message fails with a reason that names the saga, and the row stays as it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a saga did: a line for each transition, in its transaction, and completed sagas for as long as they are kept."""
+"""Transitions of a saga: a line for each, in its transaction; completed sagas as long as they are kept."""
 
 from __future__ import annotations
 

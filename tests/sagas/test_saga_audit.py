@@ -1,4 +1,4 @@
-"""What ServicePulse shows of a saga: each change is told, with what was sent, and the audit copy names the saga."""
+"""A saga in ServicePulse: each change is told, with what was sent, and the audit copy names the saga."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the catalogue says each role may do, as text that is the same on every server.
+"""Privileges of each role by the catalogue, as text that is the same on every server.
 
 Invariant: asked of the server by its own functions (`has_…_privilege`), so what PUBLIC and memberships give is counted.
 """

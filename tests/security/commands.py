@@ -1,4 +1,4 @@
-"""Which commands each role can run to the end, tried with the real command line.
+"""Commands that each role can run to the end, tried with the real command line.
 
 Invariant: before each command everything is there that it could work on, so that what fails, fails for want of rights;
 what fails for another reason is not taken for that.

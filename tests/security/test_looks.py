@@ -1,4 +1,4 @@
-"""What looks for tables by their shape: it runs no stranger's code, waits for nobody, and says what it left out."""
+"""Looks for tables by shape: they run no stranger's code, wait for nobody, and say what they left out."""
 
 from __future__ import annotations
 
@@ -176,11 +176,11 @@ WALKED = {
     "Spark sink": READING,
     "superuser": (*COMMANDS, *LOOKING, *LEFT, "errors retry --all --to-any-queue", "metrics"),
 }
-"""Who walks which commands; each also opens the pages."""
+"""Commands by who walks them; each also opens the pages."""
 
 
 TELLING = ("queue list", "delayed list", "doctor", *LOOKING, *LEFT[-5:])
-"""What says what it left out, and, the first three, what is locked."""
+"""Commands that say what they left out, and, the first three, what is locked."""
 
 
 @pytest.mark.slow  # some hundred commands

@@ -42,6 +42,7 @@ def counted(database: str, table: str) -> int:
     return int(found[0])
 
 
+@pytest.mark.slow
 def test_orders_are_handled_and_those_that_fail_leave_nothing_behind(
     shop: httpx.Client, database: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""What handlers can rely on, whether their message came through PostgreSQL or through `rowbus.testing`."""
+"""Promises to handlers, whether their message came through PostgreSQL or through `rowbus.testing`."""
 
 from __future__ import annotations
 

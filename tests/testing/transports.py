@@ -33,7 +33,7 @@ class Arrived(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What one attempt at a message led to; `error` is the name of the exception's type."""
+    """Result of one attempt at a message; `error` is the name of the exception's type."""
 
     arrived: list[Arrived]
     error: str | None

@@ -127,7 +127,7 @@ async def test_a_message_that_another_program_took_out_of_the_queue_frees_its_va
 
 
 async def test_a_message_in_hand_does_not_wait_any_more(endpoints: Endpoints, taker: rowbus.Endpoint) -> None:
-    """What its handler has read may be out of date: so another one is sent."""
+    """A handler that has read what may be out of date: so another one is sent."""
     with client(endpoints) as sender:
         sender.send("Sales", Remind("first"), unique="7", while_waiting=True)
     with psycopg.connect(endpoints.backend.dsn) as receiver:

@@ -1,4 +1,4 @@
-"""What our users' type checkers are to make of the public API. Checked by mypy and basedpyright, never run."""
+"""Uses of the public API by our users' type checkers. Checked by mypy and basedpyright, never run."""
 
 from __future__ import annotations
 

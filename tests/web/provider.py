@@ -49,7 +49,7 @@ class ProviderOfTests:
         self.userinfo: Claims | None = None
         self.secret = SECRET
         self.described: Claims = {}
-        """What it says of itself beside, or instead of, the truth."""
+        """Claims that it makes about itself beside, or instead of, the truth."""
         self.sign: Callable[[Claims], str] = self.signed
         """Makes the token of what it is to say."""
         self.asked: list[dict[str, str]] = []

@@ -1,4 +1,4 @@
-"""Who gets in, and what is refused before any page runs."""
+"""Admissions, and what is refused before any page runs."""
 
 from __future__ import annotations
 

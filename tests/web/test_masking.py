@@ -1,4 +1,4 @@
-"""What bodies hold that nobody is to see."""
+"""Bodies with things that nobody is to see."""
 
 from __future__ import annotations
 

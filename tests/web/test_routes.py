@@ -1,4 +1,4 @@
-"""What holds on every route: the router says which there are, so a page that is added is looked at, too.
+"""Rules for every route: the router says which there are, so a page that is added is looked at, too.
 
 A route of the application is closed to strangers; an action refuses forged forms and viewers; what is stored is shown
 as text; a role that may only look sees no button; what is masked is shown nowhere.

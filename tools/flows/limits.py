@@ -1,4 +1,4 @@
-"""How far each flow may walk, and how far it should.
+"""Limits of each flow: how far it may walk, and how far it should.
 
 A ceiling is what was counted last, and is lowered whenever a flow becomes shorter: no change may make one longer. A
 target is what is wanted. Where none is given it is the ceiling: that walk is not to grow, and nobody asks for less yet.
@@ -11,19 +11,19 @@ from typing import NamedTuple
 
 
 class Limit(NamedTuple):
-    """What a count may be, and what it should be."""
+    """A count's limits: what it may be, and what it should be."""
 
     ceiling: int
     wanted: int | None = None
 
     @property
     def target(self) -> int:
-        """What it should be."""
+        """The wanted value, or the ceiling where none is wanted."""
         return self.ceiling if self.wanted is None else self.wanted
 
 
 class Counts(NamedTuple):
-    """What is counted of a walk."""
+    """Counts of a walk."""
 
     files: int
     functions: int

@@ -25,7 +25,7 @@ from tools.flows.still import StillLoop
 from tools.flows.walk import Tracer, Walk, typical
 
 BY_THE_CLOCK = ((loop_watch, "PERIOD"), (pauses, "PERIOD"), (roundtrip, "STALE_AFTER"))
-"""What goes by the machine's clock, and rests while flows are walked: looks at the event loop, questions what is
+"""Work by the machine's clock that rests while flows are walked: looks at the event loop, questions what is
 paused, plans that age."""
 
 WARM_UP = 6  # steps before those that count, in which connections open, and plans come to stay

@@ -38,7 +38,7 @@ NOTICED = re.compile(r"^(?:FAILED|ERROR) (\S+?::[\w:]+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Which test noticed a change (`hang`: none ended), or none of those tried."""
+    """The test that noticed a change (`hang`: none ended), or none of those tried."""
 
     change: Change
     noticed_by: str | None

@@ -21,7 +21,7 @@ class Order(models.Model):
 
 
 class Stock(models.Model):
-    """How many of an item there are."""
+    """Number of this item."""
 
     item: models.CharField[str, str] = models.CharField(max_length=40, primary_key=True)
     left: models.IntegerField[int, int] = models.IntegerField()

@@ -1,4 +1,4 @@
-"""What a fault is: how it is prepared, how it strikes, and how long healthy work may stand still meanwhile."""
+"""A fault: how it is prepared, how it strikes, and how long healthy work may stand still meanwhile."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Fault:
     name: ClassVar[str]
     limit: ClassVar[float] = ELSE
     rounds: ClassVar[int] = 3
-    """How often it strikes in the short form."""
+    """Number of strikes in the short form."""
     often: ClassVar[float] = 1.0
-    """How many times as often as others it strikes where a number of rounds is asked for."""
+    """Factor by which it strikes more often than others where a number of rounds is asked for."""
     waits: ClassVar[bool] = False
     """Whether it waits for most of its time, so that it needs little of the machine."""
     is_greedy: ClassVar[bool] = False
@@ -67,7 +67,7 @@ class Fault:
     is_short: ClassVar[bool] = True
     """Whether it is over soon enough for the short form."""
     rest: float = 30.0
-    """How many seconds the system has to come to rest; counted anew as long as work is done in them."""
+    """Seconds that the system has to come to rest; counted anew as long as work is done in them."""
 
     def prepare(self, site: Site, system: System) -> None:
         """Set up what the fault needs, before any program is started: how programs reach the database, for example."""

@@ -1,4 +1,4 @@
-"""What happens to who runs handlers that take long: killed, frozen, cut off, or its server is started again.
+"""Faults of programs whose handlers take long: killed, frozen, cut off, or their server is started again.
 
 A fault measures how soon others have what the lost one had, and sees it refused when it comes back.
 """

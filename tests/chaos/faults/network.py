@@ -1,4 +1,4 @@
-"""What happens to the network: stalled, reset, cut without a word, slow; and poolers in between."""
+"""Faults of the network: stalled, reset, cut without a word, slow; and poolers in between."""
 
 from __future__ import annotations
 

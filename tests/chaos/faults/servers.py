@@ -1,4 +1,4 @@
-"""What happens to the server: sessions ended, stopped at once, lost to a standby, full, held back."""
+"""Faults of the server: sessions ended, stopped at once, lost to a standby, full, held back."""
 
 from __future__ import annotations
 

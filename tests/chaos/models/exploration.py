@@ -33,7 +33,7 @@ class Model(Protocol[S]):
 
 
 class Exploration(NamedTuple):
-    """How many states there are, and what is wrong with one of them, with the steps that lead there."""
+    """The number of states, and what is wrong with one of them, with the steps that lead there."""
 
     states: int
     wrong: str | None = None

@@ -22,7 +22,7 @@ class Process:
 
     epoch: int | None = None
     taking: int = 0
-    """Which of all takings its was: what the adversary knows, also where epochs do not tell."""
+    """The number of this taking among all: the adversary knows it, also where epochs do not tell."""
     is_frozen: bool = False
     is_ending: bool = False
     """Whether the transaction of its end is open."""

@@ -20,7 +20,7 @@ Place = Literal["queue", "done", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What a worker has in hand, and the message whose loss it has seen and not yet counted."""
+    """Messages in a worker's hand, and the one whose loss it has seen and not yet counted."""
 
     holds: int | None = None
     saw_lost: int | None = None

@@ -28,7 +28,7 @@ STRANGER = "chaos_stranger"
 """A role that may note effects, and nothing else."""
 
 held: list[object] = []
-"""What was left open last, so that nothing closes it."""
+"""Things left open last, so that nothing closes them."""
 
 
 class Panic(BaseException):

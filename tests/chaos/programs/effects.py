@@ -1,4 +1,4 @@
-"""How handlers note what they did: a row in the transaction of their message, which may be there twice.
+"""Effects of handlers, as they note them: a row in the transaction of their message, maybe there twice.
 
 A row says as well what its handler found that another had left: the role of the session, by the table's default, and
 context variables.
@@ -17,7 +17,7 @@ NOTE = "insert into effect (stage, number, process, due, again, found) values (%
 NEXT = "select clock_timestamp() + interval '500 milliseconds'"  # when a follow-up that is sent with a delay is due
 
 tenant: ContextVar[str] = ContextVar("tenant", default="")
-"""What some handlers set for themselves."""
+"""Settings that some handlers make for themselves."""
 
 
 async def note(

@@ -40,7 +40,7 @@ def append(connection: psycopg.Connection, numbers: range) -> None:
 
 
 class Kind(NamedTuple):
-    """How to produce numbers; `most` in a transaction, and only while `enough` gives no row.
+    """A statement that produces numbers; `most` in a transaction, and only while `enough` gives no row.
 
     The producer is to be at work as long as those who receive are.
     """

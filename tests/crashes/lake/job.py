@@ -49,7 +49,7 @@ class Job:
         self.kills: dict[str, int] = {}
         self.starts = 1
         self.ended: list[str] = []
-        """What it said last when it ended by itself."""
+        """Last words of a job that ended by itself."""
         self.memory: dict[str, int] = {}
         """The most that a process of a name had resident, in MB."""
         self._killed_at = 0.0

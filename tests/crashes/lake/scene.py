@@ -60,7 +60,7 @@ ROWS: Final = 30
 
 @dataclass(frozen=True)
 class Plan:
-    """How much of everything."""
+    """Amounts of everything."""
 
     seconds: float
     kills: int

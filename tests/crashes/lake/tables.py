@@ -264,7 +264,7 @@ def _other_key(table: Table, chance: Random) -> Action:
 
 
 class Transaction(NamedTuple):
-    """What a writer does in one transaction."""
+    """A transaction of a writer."""
 
     number: int
     actions: list[Action]

@@ -227,4 +227,4 @@ LATER: Final = (
     Kind("numeric(12,3)[]", _list(_decimal(12, 3), "numeric(12,3)", "'{NaN}'")),
 )
 BY_TYPE: Final = {kind.type: kind for kind in (*KINDS, *LATER)}
-"""Whatever type a column has, at first or after it was altered."""
+"""Values of whatever type a column has, at first or after it was altered."""

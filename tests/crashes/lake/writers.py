@@ -39,7 +39,7 @@ PAUSE = 0.15
 
 
 class Source(Protocol):
-    """What makes a writer's transactions."""
+    """A maker of a writer's transactions."""
 
     def next(self) -> Transaction: ...
 

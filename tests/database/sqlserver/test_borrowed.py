@@ -38,7 +38,7 @@ class OfPyodbc(RecordingConnection):
 
 
 class Alchemy:
-    """What is used of a connection of SQLAlchemy's."""
+    """Parts that are used of a connection of SQLAlchemy's."""
 
     def __init__(self, driver_connection: object) -> None:
         self.connection = SimpleNamespace(driver_connection=driver_connection)
@@ -55,7 +55,7 @@ class Alchemy:
 
 
 class OrmSession:
-    """What is used of an ORM session of SQLAlchemy's."""
+    """Parts that are used of an ORM session of SQLAlchemy's."""
 
     def __init__(self, alchemy: Alchemy) -> None:
         self._alchemy = alchemy

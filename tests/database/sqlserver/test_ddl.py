@@ -1,4 +1,4 @@
-"""What SQL Server's tables are made of: the shape NServiceBus and ServiceControl know, in the words of the files."""
+"""SQL Server's tables: the shape NServiceBus and ServiceControl know, in the words of the files."""
 
 from __future__ import annotations
 

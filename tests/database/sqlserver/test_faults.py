@@ -1,4 +1,4 @@
-"""What the drivers raise, and what we make of it; the texts are those the drivers were seen to give."""
+"""Errors of the drivers, and ours that come of them; the texts are those the drivers were seen to give."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _FAILED, _CANCELLED = 0x2, 0x20
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not an error of the test's
-    """What a login is refused with."""
+    """Refusal of a login."""
 
     def __init__(self, number: int, text: str) -> None:
         super().__init__(text)

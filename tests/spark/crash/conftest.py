@@ -19,7 +19,7 @@ MakeStream = Callable[..., Stream]
 ALL_SINKS = ("table-staged", "table-prepared", "log-staged", "log-prepared", "parquet")
 CHOSEN = os.environ.get("ROWBUS_TEST_SINKS", "table-staged,parquet")
 SINKS = ALL_SINKS if CHOSEN == "all" else tuple(CHOSEN.split(","))
-"""What every crash is tried on; `all` takes two hours, too long for each change."""
+"""Workloads that every crash is tried on; `all` takes two hours, too long for each change."""
 
 SQL_SINKS = tuple(sink for sink in SINKS if sink != "parquet")
 

@@ -49,7 +49,7 @@ SINK_POINTS = ("sink.make", "sink.write", "sink.write.rows", "sink.commit", "sin
 
 
 class InjectedError(Exception):
-    """What a plan with the action `raise` raises."""
+    """Error that a plan with the action `raise` raises."""
 
 
 class Plan(NamedTuple):
@@ -81,7 +81,7 @@ def release(folder: Path) -> None:
 
 
 class Faults:
-    """What each call is wrapped into; costs a look for a file when there is no plan."""
+    """A wrapper of each call; costs a look for a file when there is no plan."""
 
     def __init__(self, folder: str, dsn: str) -> None:
         self._folder = Path(folder)

@@ -1,4 +1,4 @@
-"""What Spark and its surroundings lose: a commit, a checkpoint, a registration; and a second query of one name."""
+"""Losses of Spark and around it: a commit, a checkpoint, a registration; and a second query of one name."""
 
 from __future__ import annotations
 

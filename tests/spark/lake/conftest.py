@@ -1,4 +1,4 @@
-"""What the log of captured tables has when a test of a lake begins."""
+"""Contents of the log of captured tables when a test of a lake begins."""
 
 from __future__ import annotations
 

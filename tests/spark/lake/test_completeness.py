@@ -1,4 +1,4 @@
-"""What is said of how far a lake's tables are: never more than they show, and all of it once it is there."""
+"""Statements on how far a lake's tables are: never more than they show, and all of it once it is there."""
 
 from __future__ import annotations
 

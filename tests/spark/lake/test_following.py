@@ -335,7 +335,7 @@ ALTERED = [
     ),
     ("add column f float8 default 0.5", False, [("a", "1.10", 0.5), ("b", "2.00", 0.5), ("c", "3.00", 0.5)]),
 ]
-"""What is done to a table, whether it follows in place, and its rows then but for their keys."""
+"""A change to a table, whether it follows in place, and its rows then but for their keys."""
 
 
 def test_an_altered_table_follows_in_place_where_that_is_sure(lake: Following) -> None:

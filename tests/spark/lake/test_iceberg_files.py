@@ -1,4 +1,4 @@
-"""What a merge does to the files of an Iceberg table: one snapshot, few files touched, small metadata."""
+"""Files of an Iceberg table after a merge: one snapshot, few files touched, small metadata."""
 
 from __future__ import annotations
 
@@ -141,6 +141,7 @@ def test_rows_move_between_partitions_of_dates_of_texts_and_of_nothing(tmp_path:
     assert orders.table().scan("note = 'a'").to_arrow().num_rows == 2
 
 
+@pytest.mark.slow
 def test_metadata_does_not_grow_with_the_batches(orders: Orders) -> None:
     for number in range(50):
         orders.merge((1, f"{number}", DAY), (number, "x", DAY)) if number > 1 else orders.merge((1, "0", DAY))

@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 FITTED: dict[pa.DataType, pa.DataType] = {pa.int16(): pa.int32(), pa.list_(pa.int16()): pa.list_(pa.int32())}
-"""What Iceberg has instead."""
+"""Types that Iceberg has instead."""
 
 
 @pytest.fixture(params=["delta", "iceberg"])

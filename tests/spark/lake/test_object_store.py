@@ -64,6 +64,7 @@ def test_tables_are_copied_followed_altered_and_kept_with_their_versions(lake: F
     ]
 
 
+@pytest.mark.slow
 def test_upkeep_merges_small_files_and_deletes_what_no_version_needs(lake: Following) -> None:
     lake.copy()
     for number in range(3, 12):

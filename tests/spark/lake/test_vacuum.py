@@ -1,4 +1,4 @@
-"""What no version of a lake's tables needs is deleted when it is old, and nothing else."""
+"""Files that no version of a lake's tables needs are deleted when they are old, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold of a table of versions, whatever was done to the table."""
+"""Rules that hold of a table of versions, whatever was done to the table."""
 
 from __future__ import annotations
 

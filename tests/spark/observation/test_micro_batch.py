@@ -1,4 +1,4 @@
-"""What is read from Spark's reports of micro-batches: size, duration, place and lag, whatever else they hold."""
+"""Spark's reports of micro-batches, as they are read: size, duration, place and lag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of queries: bounded measurements, spans with the times that Spark reports, and failures."""
+"""Observations of queries: bounded measurements, spans with the times that Spark reports, and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the pipelines share."""
+"""Fixtures of the pipelines' tests."""
 
 from __future__ import annotations
 

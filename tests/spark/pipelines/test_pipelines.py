@@ -100,6 +100,7 @@ def test_an_archive_has_each_event_once_run_after_run_and_holds_back_nothing(
     }
 
 
+@pytest.mark.slow
 def test_a_query_that_follows_goes_on_when_its_workers_and_sessions_are_killed(
     spark: SparkSession, shop: Shop, spark_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -162,6 +163,7 @@ def test_a_folder_without_an_archive_is_not_compacted(tmp_path: Path) -> None:
         compact(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_delta_archive_has_each_event_once_also_compacted_and_replayed(
     spark: SparkSession, shop: Shop, spark_folder: Path
 ) -> None:
@@ -225,7 +227,7 @@ def test_a_replica_follows_in_spark(spark: SparkSession, shop: Shop, spark_folde
 
 
 @pytest.mark.filterwarnings("ignore")  # of the lake's library, about itself
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+@pytest.mark.parametrize("kind", ["delta", pytest.param("iceberg", marks=pytest.mark.slow)])
 def test_a_lake_follows_in_spark(
     spark: SparkSession, shop: Shop, spark_folder: Path, kind: TableFormat
 ) -> None:

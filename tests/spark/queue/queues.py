@@ -1,4 +1,4 @@
-"""What tests of the queue source share: a database with a queue, and readers as Spark would use them, without a JVM."""
+"""Fixtures of the queue source's tests: a database with a queue, and Spark's readers without a JVM."""
 
 from __future__ import annotations
 

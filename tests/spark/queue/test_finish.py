@@ -1,4 +1,4 @@
-"""What a stopped query has committed is acknowledged by its checkpoint, and nothing more."""
+"""Messages that a stopped query has committed are acknowledged by its checkpoint, and nothing more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a query lives through, in the end each message is in the sink once.
+"""Each message is in the sink once in the end, whatever a query lives through.
 
 It crashes between any two steps, loses the newest entry of its commit log in a power cut, its connection, or messages
 to a rival. The engine below takes the steps that Spark takes, in Spark's order, and keeps what Spark
@@ -94,6 +94,7 @@ class Engine:
             self.commits -= 1
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_whatever_happens_each_message_is_delivered_once(queue: Queue) -> None:
     for life in range(LIVES):

@@ -1,4 +1,4 @@
-"""What a role needs that reads queues with Spark: to look, SELECT; to receive, what three printed grants give."""
+"""Rights of a role that reads queues with Spark: SELECT to look, three printed grants to receive."""
 
 from __future__ import annotations
 

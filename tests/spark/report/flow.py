@@ -38,7 +38,7 @@ class Sent(NamedTuple):
 
 
 class FailingError(RuntimeError):
-    """What a handler raises."""
+    """Error that a handler raises."""
 
 
 class Shop:

@@ -197,6 +197,7 @@ class PlaceOrder:
     order_id: str
 
 
+@pytest.mark.slow
 def test_the_error_queue_of_a_real_endpoint_is_clustered(place: Place, command: Command) -> None:
     errors = [*(ValueError(f"Order {number} is gone") for number in range(3)), rowbus.Unrecoverable("closed")]
     asyncio.run(fail_with(place.dsn, *errors))

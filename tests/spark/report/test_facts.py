@@ -1,4 +1,4 @@
-"""What is read from headers in Spark is what our own code reads from them."""
+"""Facts read from headers in Spark are those that our own code reads from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the sink share: databases with a log, and batches as Spark would write them, without Spark."""
+"""Fixtures of the sink's tests: databases with a log, and batches of Spark's, without Spark."""
 
 from __future__ import annotations
 

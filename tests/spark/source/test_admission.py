@@ -1,4 +1,4 @@
-"""How much one micro-batch takes: the limits, several logs, ticks that are too large, waiting, and running once."""
+"""Amount that one micro-batch takes: limits, several logs, ticks too large, waiting, running once."""
 
 from __future__ import annotations
 

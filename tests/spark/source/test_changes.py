@@ -201,7 +201,7 @@ def columns_of(options: dict[str, str]) -> pa.StructType:
     return kind
 
 
-@pytest.mark.parametrize("form", ["json", "url"])
+@pytest.mark.parametrize("form", ["json", pytest.param("url", marks=pytest.mark.slow)])
 def test_a_value_of_every_type_comes_without_loss_or_shows_the_event(
     orders: Orders, batch: Batch, options: Options, form: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""What a stream holds back, lets go of, and what it says when something was lost or somebody else is there."""
+"""A stream's holds: what it keeps, lets go of, and says when something was lost or somebody else is there."""
 
 from __future__ import annotations
 

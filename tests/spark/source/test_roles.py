@@ -1,4 +1,4 @@
-"""What a role that reads the log with Spark needs: what `rowbus schema grants --log --receive` prints, and no more."""
+"""Rights of a role that reads the log with Spark: `rowbus schema grants --log --receive`, and no more."""
 
 from __future__ import annotations
 

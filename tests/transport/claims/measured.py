@@ -1,4 +1,4 @@
-"""What a message with a large value takes in memory, in a process of its own: prints a figure a line.
+"""Memory that a message with a large value takes, in a process of its own: prints a figure a line.
 
 `measured.py MEGABYTES`, with the database in ROWBUS_DATABASE.
 """

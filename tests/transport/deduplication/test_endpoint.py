@@ -287,6 +287,7 @@ async def test_what_a_message_sends_commits_with_it_in_receive_only_too(remember
     assert await remembering.backend.count("Sales.Inbox") == 0
 
 
+@pytest.mark.slow
 @in_transaction_modes
 async def test_connections_that_break_at_any_time_double_and_lose_nothing(remembering: Endpoints) -> None:
     """A sender that repeats itself, two instances, and a server that ends their sessions."""

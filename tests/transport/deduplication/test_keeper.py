@@ -1,4 +1,4 @@
-"""What an endpoint remembers does not grow beyond its retention."""
+"""Memory of processed messages does not grow beyond an endpoint's retention."""
 
 from __future__ import annotations
 

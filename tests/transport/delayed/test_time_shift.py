@@ -28,7 +28,7 @@ DOTNET_STORES = (
     'insert into "Sales.Delayed" (headers, body, due)'
     " values (%s, %s, (now() at time zone 'UTC') + interval '1 hour')"
 )
-"""What a .NET session does: UTC's wall time, taken for the session's own."""
+"""A deed of a .NET session: UTC's wall time, taken for the session's own."""
 
 
 def text(**more: str) -> str:

@@ -185,7 +185,7 @@ def _when(message: DelayedMessage) -> tuple[datetime, str]:
 
 
 class Faults:
-    """What is to go wrong: by the name of a step, the errors that its next calls raise."""
+    """Errors to come: by the name of a step, those that its next calls raise."""
 
     def __init__(self) -> None:
         self._planned: dict[str, deque[Exception]] = {}

@@ -201,6 +201,7 @@ BREAK_SESSIONS = (
 )
 
 
+@pytest.mark.slow
 async def test_sessions_that_break_at_random_lose_nothing_and_double_nothing_when_shared(
     place: Place,
 ) -> None:

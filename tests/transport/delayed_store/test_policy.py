@@ -1,4 +1,4 @@
-"""What becomes of a failed message, when failures are too many, and how messages pass through the Timeouts queue."""
+"""Fates of a failed message, when failures are too many, and how messages pass through the Timeouts queue."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Anything = Any  # for answers that are wrong on purpose
 
 
 class Storage:
-    """What the stores of one test share."""
+    """State that the stores of one test share."""
 
     def __init__(self) -> None:
         self.messages: dict[str, DelayedMessage] = {}
@@ -348,7 +348,7 @@ class CallsCollide(MemoryStore):
 
 
 class WritesLater(MemoryStore):
-    """What is stored is seen by others some messages later."""
+    """A store whose messages are seen by others some messages later."""
 
     def __init__(self, messages: Messages, leases: Leases, clock: FakeClock) -> None:
         super().__init__(messages, leases, clock)

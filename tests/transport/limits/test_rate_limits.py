@@ -138,7 +138,7 @@ async def test_a_token_that_is_given_back_can_be_taken_again(endpoints: Endpoint
 
 
 async def test_a_limit_that_was_changed_counts_from_now_on(endpoints: Endpoints) -> None:
-    """What one token a day has left in the table, or a clock that was ahead, does not hold up ten a second."""
+    """A token a day left in the table, or a clock that was ahead, does not hold up ten a second."""
     sales = noting(endpoints.make("Sales"), rowbus.RateLimit("1/day"))
     await sales.install()
     table, before, after = await table_of(sales), Bucket("K", 86400.0, 1), Bucket("K", 0.1, 1)

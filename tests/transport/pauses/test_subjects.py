@@ -1,4 +1,4 @@
-"""What a person names to be paused is read alike on the command line and on the page."""
+"""Names that a person gives to be paused are read alike on the command line and on the page."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class OrderCancelled:
 
 
 class Got(NamedTuple):
-    """What a handler was given, and where."""
+    """Arguments that a handler was given, and where."""
 
     endpoint: str
     kind: str
@@ -46,7 +46,7 @@ class Got(NamedTuple):
 
 
 class Notes:
-    """What was handled, in order; `take` adds handlers to an endpoint that write here."""
+    """Messages handled, in order; `take` adds handlers to an endpoint that write here."""
 
     def __init__(self) -> None:
         self.all: list[Got] = []

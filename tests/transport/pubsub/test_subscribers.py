@@ -1,4 +1,4 @@
-"""What an endpoint remembers of who subscribes, and for how long."""
+"""Subscribers as an endpoint remembers them, and for how long."""
 
 from __future__ import annotations
 

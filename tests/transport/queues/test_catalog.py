@@ -1,4 +1,4 @@
-"""What exists: queues are found by their shape, counted without disturbing anybody, and the server is looked at."""
+"""The catalogue: queues found by their shape, counted without disturbing anybody, and facts of the server."""
 
 from __future__ import annotations
 

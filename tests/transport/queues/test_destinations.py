@@ -1,4 +1,4 @@
-"""Which destinations are allowed: by names alone, in both databases."""
+"""Destinations that are allowed: by names alone, in both databases."""
 
 from __future__ import annotations
 

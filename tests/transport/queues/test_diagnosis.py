@@ -1,4 +1,4 @@
-"""What facts about a server and its queues mean."""
+"""Meanings of facts about a server and its queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What old software puts beside the headers becomes headers."""
+"""Columns that old software puts beside the headers become headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stranger left in the queues' schema is not built upon, and is named where an older installation did.
+"""Objects of a stranger in the queues' schema: not built upon, and named where an older installation did.
 
 Each test is an attack that worked: on a database in which every role may create objects in schema public, as all have
 that were made before PostgreSQL 15.

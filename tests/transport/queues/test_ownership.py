@@ -1,4 +1,4 @@
-"""Whose table it is: whom a role trusts, and that a table stays what it was found to be while it is read."""
+"""Owners of tables: whom a role trusts, and that a table stays what it was found to be while it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `rowbus doctor` makes of a SQL Server."""
+"""Findings of `rowbus doctor` on a SQL Server."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ TRACEPARENT = "00-b23c64f57b0edf3acb3bca9024eeb523-ba5bd5bebb5731a5-01"
 
 @dataclass
 class Attempts:
-    """What a handler that fails saw, attempt by attempt."""
+    """Sights of a handler that fails, attempt by attempt."""
 
     at: list[datetime] = field(default_factory=list)
     headers: list[dict[str, str | None]] = field(default_factory=list)

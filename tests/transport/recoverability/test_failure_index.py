@@ -152,7 +152,7 @@ def test_a_search_for_text_that_has_no_time_left_says_where_it_stopped(errors: S
 
 @pytest.mark.slow
 def test_a_hundred_thousand_failures(errors: Session, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a page does is one read of an index and work in memory; prints what it takes."""
+    """Costs of a page: one read of an index and work in memory; prints what it takes."""
     errors.connection.execute(
         """
         insert into error (id, headers, body)

@@ -57,7 +57,7 @@ class TickerRights(NamedTuple):
 
     @property
     def obstacle(self) -> str | None:
-        """Why this role must not run what is in schema pgq, and what to do; None if it may."""
+        """Reason why this role must not run what is in schema pgq, and what to do; None if it may."""
         trusted = self.schema_owner is None or self.owner_is_superuser or self.owner_is_databases
         if trusted or not self.is_superuser:
             return None

@@ -77,7 +77,7 @@ class DueMoves:
         self._stuck = StuckMessages(clock)
         self._said = ""
         self.failure: RowbusError | None = None
-        """Why messages cannot be moved anywhere; None: there are no such messages."""
+        """Reason why messages cannot be moved anywhere; None: there are no such messages."""
         self._notify = notify
         self._expected: Route | None = None
         self._table = table

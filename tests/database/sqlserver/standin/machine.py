@@ -34,7 +34,7 @@ class Answer(NamedTuple):
 
 
 class Machine:
-    """What the server knows of one session."""
+    """Facts that the server knows of one session."""
 
     def __init__(self, connection: psycopg.Connection[Any], *, catalog: str, flavour: Flavour) -> None:
         self._connection = connection

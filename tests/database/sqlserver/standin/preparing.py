@@ -1,4 +1,4 @@
-"""What is done to a query's tokens before sqlglot reads them: what it does not know, or would read otherwise.
+"""Changes to a query's tokens before sqlglot reads them: what it does not know, or would read otherwise.
 
 Variables become the columns `__v_…`, binary constants `__x_…`, global variables and functions without arguments
 `__g_…`, functions of T-SQL's the

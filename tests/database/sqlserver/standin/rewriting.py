@@ -28,7 +28,7 @@ _TEXTUAL = ("text", "varchar")
 
 
 class Flavour(Enum):
-    """Whose behaviour, and whose words, the stand-in has."""
+    """The product whose behaviour, and whose words, the stand-in has."""
 
     SQL_SERVER = "sqlserver"
     BABELFISH = "babelfish"
