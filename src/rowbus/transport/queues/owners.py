@@ -48,9 +48,10 @@ def refuse_foreign(*addresses: QueueAddress, read: Collection[QueueAddress] = ()
 
     Also for those to be `read` of which row security may hide rows from this role, without an error. One question.
     """
-    if not (yield from is_shared()):
+    asked = dict.fromkeys((*addresses, *read))
+    if not (_owned(asked) and (yield from is_shared())):
         return
-    found = yield from _find_ownerships(dict.fromkeys((*addresses, *read)))
+    found = yield from _find_ownerships(asked)
     foreign = _all_foreign({address: found[address] for address in addresses if address in found})
     if foreign:
         raise ConfigurationError(refusal(foreign, "the queues"))

@@ -75,7 +75,9 @@ class Prepared(NamedTuple):
 
 
 def prepare(parts: list[Token], tables: frozenset[str] = frozenset()) -> Prepared:
-    """Take a query apart; `tables` are the names of table variables."""
+    """Take a query apart; `tables` are the names of table variables. Raises SyntaxError for PostgreSQL's own SQL."""
+    if any(part.word == "pg_catalog" for part in parts):
+        raise SyntaxError("Incorrect syntax near 'pg_catalog': SQL Server has none.")
     parts = [_plain(part, tables) for part in parts if part.word not in _NOISE]
     top = output = into = None
     if parts[0].word in {"delete", "update"}:
