@@ -101,9 +101,6 @@ class WatchedCursor:
     def execute(self, operation: str, /, *parameters: Any) -> Self:  # noqa: ANN401 - as the DB-API has it
         return self._run(self._cursor.execute, operation, *parameters)
 
-    def executemany(self, operation: str, parameters: Any, /) -> Self:  # noqa: ANN401 - as above
-        return self._run(self._cursor.executemany, operation, parameters)
-
     def setinputsizes(self, sizes: Any) -> None:  # noqa: ANN401 - as above
         self._connection.call("setinputsizes", self._cursor.setinputsizes, sizes)
 

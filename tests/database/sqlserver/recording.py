@@ -127,9 +127,6 @@ class RecordingCursor:
         self.description = [(f"column{i}",) for i in range(len(self._rows[0]))] if self._rows else None
         return self
 
-    def executemany(self, text: str, rows: Sequence[Sequence[object]], /) -> None:
-        self._connection.run(text, [("together", *rows)])
-
     def setinputsizes(self, sizes: Sequence[object]) -> None:
         self._connection.sizes.append(list(sizes))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from rowbus.database.adaptation import KnownColumns
-from rowbus.database.sqlserver.batches import MOST_PREPARED
+from rowbus.database.sqlserver.batches import MOST_COPIED, MOST_PREPARED
 from rowbus.database.sqlserver.connection import Session
 from rowbus.database.sqlserver.transactions import BEGIN, COMMIT, ROLLBACK, STATE
 from rowbus.database.statements import Adaptation, Row, Rows, Statement
@@ -23,6 +23,7 @@ from tests.database.sqlserver.recording import (
 
 SAVE, UNDO = "save transaction rowbus_block_2", "rollback transaction rowbus_block_2"
 WIDE_TEXT, WIDE_BINARY = (-9, 0, 0), (-3, 0, 0)
+ROW = "(?, ?, ?, convert(varbinary(max), ?))"
 
 
 @pytest.fixture
@@ -181,21 +182,16 @@ def test_a_commit_that_fails_leaves_no_transaction_open(wire: RecordingConnectio
     assert wire.texts == [BEGIN, COMMIT, ROLLBACK]
 
 
-def test_short_rows_are_copied_together_and_long_ones_one_by_one(
+def test_rows_are_copied_many_at_a_time_and_few_where_they_are_large(
     wire: RecordingConnection, session: Session
 ) -> None:
-    query = statement("copy ?, ?", headers="", body=b"").query
-    session.copy(query, iter([("a", b"1"), ("b", b"2")]))
-    session.copy(query, [("a" * 4001, b"3"), ("b", b"4")])
-    assert wire.calls == [
-        (BEGIN,),
-        ("copy ?, ?", ("together", ("a", b"1"), ("b", b"2"))),
-        (COMMIT,),
-        (BEGIN,),
-        ("copy ?, ?", "a" * 4001, b"3"),
-        ("copy ?, ?", "b", b"4"),
-        (COMMIT,),
-    ]
+    query, row = statement(f"copy {ROW}", place="", due="", headers="", body=b"").query, ("", "a", b"1")
+    session.copy(query, [row] * (256 + 64 + 2))
+    session.copy(query, [("", "a" * MOST_COPIED, b"3"), row])
+    places = [[place for place in call[1:] if str(place).isdecimal()] for call in wire.calls]
+    assert [len(each) for each in places if each] == [256, 64, 1, 1, 1, 1]
+    assert places[1] == [str(place) for place in range(256)]
+    assert wire.texts[2] == f"copy {', '.join([ROW] * 64)}"
 
 
 def test_what_a_generator_of_rows_raises_comes_out_as_it_is(

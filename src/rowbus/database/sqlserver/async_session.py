@@ -135,7 +135,7 @@ class AsyncSession:
             return error
 
     async def copy(self, query: Query, rows: Iterable[Row]) -> None:
-        """Run a table's `copy` for each row; all or nothing."""
+        """Run a table's `copy` for all rows; all or nothing."""
         await self.make(partial(self._session.copy, query, rows))
 
     @asynccontextmanager

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakMethod
@@ -45,14 +44,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_PREPARED = 16  # cursors, each of which keeps its last statement prepared
-COPIED_AT_ONCE = 500  # rows of one executemany
-SHORT = 4000  # characters, or bytes, that a parameter may have which is not (max)
+COPIED_AT_ONCE = (256, 64, 16, 4, 1)  # rows of one statement: few texts, of which each is prepared once
+MOST_COPIED = 1024 * 1024  # characters and bytes of one statement's rows
 _Size = tuple[int, int, int]
 _WIDE_TEXT: _Size = (-9, 0, 0)  # SQL_WVARCHAR without a length: nvarchar(max)
 _WIDE_BINARY: _Size = (-3, 0, 0)  # SQL_VARBINARY: varbinary(max)
-_SHORT_TEXT: _Size = (-9, SHORT, 0)
-_SHORT_BINARY: _Size = (-3, SHORT, 0)
 _ABOUT_COLUMNS = frozenset({NO_COLUMN, CONSTRAINT})  # errors 207 and 515
+_ROW = b"(?, ?, ?, convert(varbinary(max), ?))"  # of a `copy`, which is repeated for each
 Fields = tuple[str | bytes, ...]
 _PERCENT = frozenset({"pymssql"})  # drivers whose mark is %s
 
@@ -161,33 +159,19 @@ class Batches:
             if not parameters:
                 cursor.execute(text)
             else:
-                self._size(cursor, parameters, _WIDE_TEXT, _WIDE_BINARY)
+                self._size(cursor, parameters)
                 cursor.execute(self._marked(text), parameters)
             return _last_rows(cursor)
 
         return self._with_cursor(execute, query, text if parameters and query.prepare else None)
 
     def copy(self, query: Query, rows: Iterable[Row]) -> None:
-        """Run a query once for each row, whose fields are its values in order; short rows travel many at a time."""
+        """Run a query for rows, whose fields are its values in order behind the row's place: many at a time."""
         with self._adapting(query) as fitted:
-            self._copy(fitted, rows)
-
-    def _copy(self, query: Query, rows: Iterable[Row]) -> None:
-        text = self._marked(query.text.decode())
-
-        def execute(cursor: DriverCursor, some: list[Fields]) -> None:
-            if _are_short(some):  # the driver refuses to send long ones together
-                self._size(cursor, some[0], _SHORT_TEXT, _SHORT_BINARY)
-                cursor.executemany(text, some)
-                _last_rows(cursor)
-                return
-            for row in some:
-                self._size(cursor, row, _WIDE_TEXT, _WIDE_BINARY)
-                cursor.execute(text, row)
-                _last_rows(cursor)
-
-        for chunk in _chunks(rows):
-            self._with_cursor(partial(execute, some=chunk), query, text)
+            for chunk in _chunks(rows):
+                text = fitted.text.replace(_ROW, b", ".join([_ROW] * len(chunk)))
+                fields = [field for place, row in enumerate(chunk) for field in (str(place), *row)]
+                self.rows(fitted._replace(text=text), fields)
 
     def control(self, text: str) -> Rows:
         """Run a batch of transaction control, or one that asks about it, and return its rows."""
@@ -298,9 +282,9 @@ class Batches:
             self.interruption.free(self._prepared.pop(next(iter(self._prepared))))
         return self.interruption.begin(cursor)
 
-    def _size(self, cursor: DriverCursor, parameters: Sequence[object], text: _Size, binary: _Size) -> None:
+    def _size(self, cursor: DriverCursor, parameters: Sequence[object]) -> None:
         """Say what the parameters are sent as; drivers that type none, or write them into the text, take no notice."""
-        sizes = [binary if isinstance(value, bytes) else text for value in parameters]
+        sizes = [_WIDE_BINARY if isinstance(value, bytes) else _WIDE_TEXT for value in parameters]
         getattr(cursor, "setinputsizes", _unsized)(sizes)
 
     def _marked(self, text: str) -> str:
@@ -354,17 +338,23 @@ def _each(cursor: DriverCursor) -> Iterator[Answer]:
 
 def _chunks(rows: Iterable[Row]) -> Iterator[list[Fields]]:
     remaining = iter(rows)
-    while chunk := [tuple(map(adapt, row)) for row in islice(remaining, COPIED_AT_ONCE)]:
-        yield chunk
+    while some := _next(remaining):
+        while some:
+            most = next(size for size in COPIED_AT_ONCE if size <= len(some))
+            yield some[:most]
+            del some[:most]
 
 
-def _are_short(rows: list[Fields]) -> bool:
-    return all(_length(value) <= SHORT for row in rows for value in row)
+def _next(rows: Iterator[Row]) -> list[Fields]:
+    """Return as many of the next rows as one statement may have."""
+    some, left = list[Fields](), MOST_COPIED
+    for row in rows:
+        some.append(tuple(map(adapt, row)))
+        left -= sum(map(len, some[-1]))
+        if left < 0 or len(some) == COPIED_AT_ONCE[0]:
+            break
+    return some
 
 
 def _unsized(_sizes: object) -> None:
     """Take the place of what a cursor lacks."""
-
-
-def _length(value: str | bytes) -> int:
-    return len(value) if isinstance(value, bytes) else len(value.encode("utf-16-le")) // 2

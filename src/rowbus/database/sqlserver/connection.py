@@ -102,7 +102,7 @@ class Session:
                 self.run(statement)
 
     def copy(self, query: Query, rows: Iterable[Row]) -> None:
-        """Run a table's `copy` for each row; all or nothing."""
+        """Run a table's `copy` for all rows; all or nothing."""
         with self.transaction():
             try:
                 self._batches.copy(query, rows)

@@ -168,10 +168,6 @@ class DriverCursor(Protocol):
         """Run one batch; its marks are the driver's, ours come as one sequence."""
         raise NotImplementedError
 
-    def executemany(self, operation: str, parameters: Sequence[Sequence[object]], /) -> object:
-        """Run one batch for each row of parameters."""
-        raise NotImplementedError
-
     def fetchall(self) -> Sequence[Sequence[Any]]:
         """Return the rows that are left of the current answer."""
         raise NotImplementedError

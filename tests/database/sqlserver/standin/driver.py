@@ -134,13 +134,6 @@ class Cursor:
         """Interrupt what the connection does, from another thread."""
         self.connection.cancel()
 
-    def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[object]]) -> None:
-        total = 0
-        for parameters in seq_of_parameters:
-            self.execute(operation, *parameters)
-            total += max(self.rowcount, 0)
-        self.rowcount = total
-
     def _show(self) -> None:
         """Turn to the next answer; raises its error if it is one."""
         self.description, self._rows, self.rowcount = None, [], -1
