@@ -37,6 +37,7 @@ class UniqueTable(table.UniqueTable, RecordTable):
         super().__init__(address)
         self._queue = replace(address, table=address.table.removesuffix(f".{table.UNIQUE}"))
         self._delayed = self._queue.satellite(DEFAULT_DELAYED_SUFFIX)
+        self._channel, self._movers = self._queue.channel, self._delayed.channel
         self._send = self._on("send")
         self._store = self._on("store")
 
@@ -54,18 +55,18 @@ class UniqueTable(table.UniqueTable, RecordTable):
         decode = partial(_earlier, row_id)
         if isinstance(send, DelayedSend):
             headers = encode_copied_headers(marked(send.message, self._queue).headers)
-            parameters |= {"headers": headers, "channel": self._delayed.channel, **due_parameters(send.due)}
+            parameters |= {"headers": headers, "channel": self._movers, **due_parameters(send.due)}
             return Statement(self._store, parameters, decode)
         parameters |= {
             "headers": encode_copied_headers(send.message.headers),
-            "channel": self._queue.channel,
+            "channel": self._channel,
             "time_to_be_received": send.message.time_to_be_received,
         }
         return Statement(self._send, parameters, decode)
 
     def find(self, row_id: str) -> Statement[bool]:
         """Lock a message in the queue; see the base."""
-        return Statement(self._on("find"), {"row_id": row_id, "channel": self._queue.channel}, _has_rows)
+        return Statement(self._on("find"), {"row_id": row_id, "channel": self._channel}, _has_rows)
 
     def find_delayed(self, row_id: str) -> Statement[bool]:
         """Lock a delayed message; see the base."""

@@ -18,13 +18,13 @@ from rowbus.messages.headers import Header
 from rowbus.messages.message import new_message_id
 from rowbus.messages.outgoing import UniqueMessageId, decide
 from rowbus.transport.claims.table import keeping
-from rowbus.transport.queues.table import destination_table
-from rowbus.transport.uniqueness.table import UniqueSend, UniqueTable, unique_address, unique_table
+from rowbus.transport.uniqueness.table import UniqueSend, claims_of
 
 if TYPE_CHECKING:
     from rowbus.database.statements import Steps, UserSession
     from rowbus.messages.dispatch import AnySend
     from rowbus.messages.outgoing import Claim, SendOutcome, Uniqueness
+    from rowbus.transport.uniqueness.table import UniqueTable
 
 
 def unique_send(send: AnySend, uniqueness: Uniqueness) -> UniqueSend:
@@ -34,7 +34,7 @@ def unique_send(send: AnySend, uniqueness: Uniqueness) -> UniqueSend:
             f"The message for {send.destination} has a key, and is to be handled in its order: it cannot be unique, "
             "because another would take its place, or none."
         )
-    unique_address(send.destination)
+    claims_of(send.destination)
     return UniqueSend(send, uniqueness, new_message_id())
 
 
@@ -45,7 +45,10 @@ async def leave_once(session: UserSession, unique: UniqueSend, *, notify: bool) 
     StorageError.
     """
     message = unique.send.message
-    if not message.kept and await session.run(_table(unique).send(unique, notify=notify)) is None:
+    if (
+        not message.kept
+        and await session.run(claims_of(unique.send.destination).send(unique, notify=notify)) is None
+    ):
         return UniqueMessageId(message.message_id, "sent")
     async with session.transaction():  # a claim of an autocommitted statement is locked no more
         return await run_steps(session, leaving(unique, notify=notify))
@@ -53,7 +56,7 @@ async def leave_once(session: UserSession, unique: UniqueSend, *, notify: bool) 
 
 def leaving(unique: UniqueSend, *, notify: bool) -> Steps[UniqueMessageId]:
     """Do what `leave_once` does, in the transaction that the session is in."""
-    table, send = _table(unique), unique.send
+    table, send = claims_of(unique.send.destination), unique.send
     value, _within, on_conflict = unique.uniqueness
     outcome: SendOutcome = "sent"
     claim = yield table.send(unique, notify=notify)
@@ -81,7 +84,3 @@ def _find(table: UniqueTable, claim: Claim) -> Steps[tuple[bool, bool]]:
     if claim.is_delayed and (yield table.find_delayed(claim.row_id)):
         return True, False
     return (yield table.find(claim.row_id)), True
-
-
-def _table(unique: UniqueSend) -> UniqueTable:
-    return unique_table(unique_address(destination_table(unique.send.destination).address))

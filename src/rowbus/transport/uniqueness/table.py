@@ -6,11 +6,13 @@ Invariant: nothing here names a database; who claims a value waits for its row a
 from __future__ import annotations
 
 import logging
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.database.backends import bound_table
+from rowbus.database.backends import TABLES_KEPT, bound_table
 from rowbus.errors import ConfigurationError
 from rowbus.transport.queues.records.table import OwnTable, RecordKeeper, RecordStatements
+from rowbus.transport.queues.table import destination_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,6 +97,12 @@ def unique_table(address: QueueAddress) -> UniqueTable:
     """Return the statements on a table of claimed values. No I/O."""
     table: UniqueTable = bound_table("rowbus.transport.uniqueness", "UniqueTable", address)
     return table
+
+
+@lru_cache(maxsize=TABLES_KEPT)
+def claims_of(queue: QueueAddress) -> UniqueTable:
+    """Return the statements on the values claimed of a queue that a call names; raises as `destination_table`, too."""
+    return unique_table(unique_address(destination_table(queue).address))
 
 
 def own_claims(address: QueueAddress) -> OwnTable:
