@@ -23,13 +23,14 @@ from rowbus.database.statements import Rows, Statement, load
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from rowbus.database.sessions import ReceiveSession
     from rowbus.database.statements import Runs
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
     from rowbus.transport.limits.concurrency import CrowdedMessage
 
-MOST_AT_ONCE: Final = 20
-"""Messages that a slot receives together: each may take a lock, of which the server has a few thousand."""
+MOST_AT_ONCE: Final = 50
+"""Messages that a slot receives together: each may take a lock, and the server has room for 64 of each session."""
 
 SHORTEST: Final = 0.001
 LONGEST: Final = 1.0
@@ -126,7 +127,7 @@ class PlaceKeeper:
         self._returns = Returns(time.monotonic)
 
     async def take(
-        self, rows: Sequence[MessageRow], session: Runs, *, keeps_place: bool
+        self, rows: Sequence[MessageRow], session: ReceiveSession, *, keeps_place: bool
     ) -> Mapping[MessageRow, Wait]:
         """Take places for messages that were received in the session's transaction; return those that have none.
 
@@ -138,7 +139,7 @@ class PlaceKeeper:
         if not crowded:
             return {}
         wanted = {place.key: place.most for each in crowded for place in each.places}
-        full = await session.run(self._take(wanted))
+        (full,) = await session.run_together([self._take(wanted)])  # no cursor, which takes as long again
         waited = {place.key for each in crowded if each.waited or keeps_place for place in each.places}
         for key in waited:
             (self._returns.lacked if key in full else self._returns.found)(key)
@@ -155,7 +156,12 @@ class PlaceKeeper:
     def _take(self, wanted: Mapping[str, int]) -> Statement[frozenset[str]]:
         failing = f"Failed to take places of messages of {self._queue}"
         query = load("transport/limits/sql/postgresql/take_places.sql", failing=failing)
-        parameters = {"keys": list(wanted), "numbers": list(wanted.values()), "queue": str(self._queue)}
+        # as text, where the driver looks at each element of a list; keys are printable
+        parameters = {
+            "keys": "\n".join(wanted),
+            "numbers": f"{{{','.join(map(str, wanted.values()))}}}",
+            "queue": str(self._queue),
+        }
         return Statement(query, parameters, _keys)
 
 

@@ -1,7 +1,11 @@
--- Take a place of each key for the transaction: the first of so many advisory locks that no other transaction has.
+-- Take a place of each key for the transaction: the first of so many advisory locks that no other transaction has. `keys`
+-- are lines of one text.
 -- Takes advisory locks until the transaction ends, and waits for none. Returns the keys all of whose places are taken.
 select given.key
-from unnest(:'keys'::text[], :'numbers'::integer[]) as given (key, most)
+from
+    rows from (
+        unnest(string_to_array(:'keys'::text, chr(10))), unnest(:'numbers'::integer[])
+    ) as given (key, most)
 where
     not exists (
         select place.number
