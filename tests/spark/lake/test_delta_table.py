@@ -8,15 +8,24 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from pyarrow.fs import LocalFileSystem
 
-from rowbus.spark.lake.delta import PIECE, StoredDelta, data_set, in_pieces
+from rowbus.spark.lake import files
+from rowbus.spark.lake.delta import StoredDelta, data_set
+from rowbus.spark.lake.files import PIECE, in_pieces
+from rowbus.spark.lake.table import AppTransaction
+from rowbus.spark.lake.tables.folder import TableFormat, stored_table
 
 BATCHES = 36
 ROWS = 2**19
 SCHEMA = pa.schema({"number": pa.float64()})
 _compute: Any = pc  # its stubs lack many functions
 
+
+BEFORE = pa.default_memory_pool()
+POOL = pa.proxy_memory_pool(BEFORE)
+"""Counts what is allocated in it; it has to live as long as the interpreter."""
 
 NUMBERS = _compute.random(ROWS, initializer=1)
 
@@ -55,3 +64,32 @@ def test_the_pieces_of_a_batch_are_its_rows_in_their_order() -> None:
     assert len(pieces) > 1
     assert all(piece.nbytes <= PIECE for piece in pieces)
     assert pa.Table.from_batches(pieces).combine_chunks().to_batches()[0].equals(batch)
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_merge_holds_few_of_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: TableFormat
+) -> None:
+    monkeypatch.setattr(files, "GROUP", 2**20)
+    table = stored_table(f"{tmp_path}/public.texts", "public.texts", kind)
+    columns: list[tuple[str, pa.DataType]] = [("id", pa.int64()), ("text", pa.string())]
+    schema = pa.schema(columns)
+
+    def rows(first: int, last: int, letter: str) -> Iterator[pa.RecordBatch]:
+        for number in range(first, last):
+            values: Any = [pa.array([number]), pa.array([letter * 2**18])]
+            yield pa.RecordBatch.from_arrays(values, schema=schema)
+
+    table.replace(schema, rows(0, 128, "a"), AppTransaction("copy", 1))
+    pa.set_memory_pool(POOL)
+    try:
+        changed = pa.table({"id": pa.array(range(64, 192), pa.int64())})
+        table.merge(changed, rows(64, 160, "b"), ["id"], AppTransaction("query", 1))
+    finally:
+        pa.set_memory_pool(BEFORE)
+
+    found: Any = pa.Table.from_batches(table.read())
+    assert POOL.max_memory() <= 12 * 2**20, POOL.max_memory()
+    assert sorted(found.column("id").to_pylist()) == list(range(160))
+    assert [text[0] for text in found.sort_by("id").column("text").to_pylist()] == ["a"] * 64 + ["b"] * 96
+    assert table.newest("query") == 1

@@ -15,6 +15,7 @@ import pytest
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LogNotFoundError
 from rowbus.log.consumers.table import ConsumerTable
+from rowbus.spark.lake.tables import net_changes, writer
 from rowbus.spark.lake.tables.folder import Copy, stored_table
 from rowbus.spark.lake.tables.followed_table import FollowedTable
 from rowbus.spark.lake.tables.history.table import VersionedTable
@@ -160,6 +161,27 @@ def test_inserts_updates_and_deletes_follow(lake: Following) -> None:
     lake.apply()
 
     assert lake.rows("public.orders", "id", "customer") == [(2, "B"), (3, "c")]
+
+
+def test_more_changes_than_memory_is_for_are_read_in_parts(
+    lake: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "GROUP", 0)
+    monkeypatch.setattr(net_changes, "PIECE", 0)
+    lake.make("things", "id int primary key, note text")
+    lake.make("notes", "note text", "insert-only")
+    lake.run("insert into things select i, 'old' from generate_series(1, 6) i")
+    lake.copy()
+
+    lake.run("update things set note = 'new' where id > 2", "delete from things where id = 4")
+    lake.run("update things set note = 'newer' where id = 3", "insert into notes values ('a'), ('a')")
+    lake.apply()
+    assert lake.rows("public.things") == [(1, "old"), (2, "old"), (3, "newer"), (5, "new"), (6, "new")]
+    assert lake.rows("public.notes") == [("a",), ("a",)]
+
+    lake.run("truncate things", "insert into things values (4, 'again')", "delete from things where id = 5")
+    lake.apply()
+    assert lake.rows("public.things") == [(4, "again")]
 
 
 def test_a_changed_key_moves_its_row(lake: Following) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rowbus.spark.lake import iceberg_files
+from rowbus.spark.lake import files, iceberg_files
 from rowbus.spark.lake.files import Layout
 from rowbus.spark.lake.iceberg import IcebergLake, catalog_of, changing
 from rowbus.spark.lake.iceberg_files import Change
@@ -93,17 +93,17 @@ def test_files_whose_statistics_exclude_the_keys_are_not_read(
 ) -> None:
     orders.merge((1, "a", DAY), (5, "b", DAY))
     orders.merge((10, "c", DAY), (15, "d", DAY))
-    read, files = iceberg_files.Change._read, set[str]()
+    read, seen = iceberg_files.Change._read, set[str]()
 
     def noting(change: Change, task: Any, *columns: Any) -> Iterator[Any]:  # noqa: ANN401 - passed on
-        files.add(task.file.file_path)
+        seen.add(task.file.file_path)
         return read(change, task, *columns)
 
     monkeypatch.setattr(Change, "_read", noting)
     orders.merge((4, "new", DAY), (20, "new", DAY))
-    assert len(files) == 1
+    assert len(seen) == 1
     orders.merge(*((number, "new", DAY) for number in range(21, 30 + iceberg_files._FEW)))
-    assert len(files) == 1
+    assert len(seen) == 1
 
 
 def test_a_merge_that_changes_nothing_leaves_all_files(orders: Orders) -> None:
@@ -173,6 +173,7 @@ def test_files_are_written_while_rows_are_read(orders: Orders, monkeypatch: pyte
     """Else a first copy would hold all the rows of its table in memory."""
     orders.merge((0, "a", DAY))
     monkeypatch.setattr(iceberg_files, "FILE_BYTES", 1)
+    monkeypatch.setattr(files, "GROUP", 1)
     seen: list[int] = []
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -183,7 +184,7 @@ def test_files_are_written_while_rows_are_read(orders: Orders, monkeypatch: pyte
     with orders.change() as change:
         change.replace(rows())
 
-    assert seen == [1, 2, 3, 4]
+    assert seen == [1, 1, 2, 3]
     assert [row[0] for row in orders.rows()] == [1, 2, 3, 4]
 
 
@@ -193,6 +194,6 @@ def test_a_column_of_deletions_alone_deletes(orders: Orders) -> None:
         {"id": [1, 9], "note": ["", ""], "day": pa.array([None, None], pa.date32()), DELETED: [True, True]}
     )
     with orders.change() as change:
-        change.merge(gone, ["id"])
+        change.merge_newest(gone, ["id"])
 
     assert orders.rows() == [(2, "b", DAY)]

@@ -15,17 +15,26 @@ import json
 import time
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 from pyarrow.fs import SubTreeFileSystem
 
 from rowbus.spark.captured import Unfit
-from rowbus.spark.lake.files import LONGEST, in_milliseconds
-from rowbus.spark.lake.merge import DELETED, newest
+from rowbus.spark.lake.files import (
+    LONGEST,
+    Files,
+    Layout,
+    conformed,
+    in_milliseconds,
+    read_groups,
+)
+from rowbus.spark.lake.merge import DELETED, RowKeys, newest
 from rowbus.spark.lake.policy import SMALL, to_merge
 from rowbus.spark.lake.storage import file_system
 from rowbus.spark.lake.table import AppTransaction, own_errors, refuse_other_columns, retried
@@ -33,9 +42,11 @@ from rowbus.spark.lake.table import AppTransaction, own_errors, refuse_other_col
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rowbus.spark.lake.files import DataFile, Layout
+    from rowbus.spark.lake.files import DataFile
     from rowbus.spark.lake.tables.evolution import Reshaping
     from rowbus.spark.merge_rule import MergeRule
+
+_compute: Any = pc  # its stubs lack many functions
 
 
 class DeltaLake:
@@ -139,13 +150,18 @@ def commit_properties(batch: AppTransaction | None) -> CommitProperties:
     return CommitProperties(app_transactions=[Transaction(batch.app, batch.number)], max_commit_retries=0)
 
 
-def _action(file: DataFile) -> AddAction:
+def _removed(paths: Iterable[str], *, changes: bool = True) -> list[RemoveAction]:
+    now = int(time.time() * 1000)
+    return [RemoveAction(path, changes, now) for path in paths]
+
+
+def _action(file: DataFile, *, changes: bool = True) -> AddAction:
     return AddAction(
         path=file.path,
         size=file.size,
         partition_values={name: _text(value) for name, value in file.partition.items()},
         modification_time=int(time.time() * 1000),
-        data_change=True,
+        data_change=changes,
         stats=json.dumps(_statistics(file)),
     )
 
@@ -185,9 +201,6 @@ def _bounds(values: Mapping[str, object], slack: timedelta) -> dict[str, object]
 
 # --------------------------------------------------------------------------- a table that follows one of the database
 
-PIECE: Final = 2**20
-"""Bytes, about, that delta-rs is given at once: it takes 26 pieces before it has written the first."""
-
 
 class StoredDelta:
     """A Delta table in a folder."""
@@ -214,13 +227,12 @@ class StoredDelta:
         self, schema: pa.Schema, rows: Iterable[pa.RecordBatch], batch: AppTransaction | None
     ) -> None:
         """Replace columns and contents, or make the table."""
-        write_deltalake(
-            self._path,
-            pa.RecordBatchReader.from_batches(schema, in_pieces(rows)),
-            mode="overwrite",
-            schema_mode="overwrite",
-            commit_properties=commit_properties(batch),
-        )
+        added, recorded = list(map(_action, self._files(schema).write(rows))), commit_properties(batch)
+        if DeltaTable.is_deltatable(self._path):
+            _commit(DeltaTable(self._path), schema, added, recorded, "overwrite")
+        else:
+            described = Schema.from_arrow(schema)
+            create_table_with_add_actions(self._path, described, added, commit_properties=recorded)
 
     def reshape(self, schema: pa.Schema, change: Reshaping, batch: AppTransaction) -> None:
         """Add columns to the table's description; for other changes write its rows anew."""
@@ -233,30 +245,62 @@ class StoredDelta:
         with own_errors((change.rows(rows, schema) for rows in held.to_batches()), Unfit) as rewritten:
             self.replace(schema, rewritten, batch)
 
-    def write(self, rows: pa.Table, batch: AppTransaction, *, emptied: bool) -> None:
+    def write(self, rows: Iterable[pa.RecordBatch], batch: AppTransaction, *, emptied: bool) -> None:
         """Add rows, or replace the contents by them."""
-        mode: Any = "overwrite" if emptied else "append"
-        write_deltalake(self._path, rows, mode=mode, commit_properties=commit_properties(batch))
+        table, held = self._opened()
+        added = self._files(held.schema).write(rows)
+        _commit(
+            table,
+            held.schema,
+            map(_action, added),
+            commit_properties(batch),
+            "overwrite" if emptied else "append",
+        )
 
-    def merge(self, changes: pa.Table, keys: Sequence[str], batch: AppTransaction) -> None:
-        """Write or delete rows, one for each key."""
-        merge_changes(DeltaTable(self._path), changes, keys, batch)
+    def merge(
+        self,
+        changed: pa.Table,
+        rows: Iterable[pa.RecordBatch],
+        keys: Sequence[str],
+        batch: AppTransaction,
+    ) -> None:
+        """Write rows instead of those with the keys of changes.
+
+        Each file that has one is written anew without it: delta-rs holds whole files, and batches by numbers of rows.
+        """
+        table, held = self._opened()
+        index = RowKeys(changed, keys)
+        gone = [path for path in _around(held, changed, keys) if index.has_any(_read(held, path, keys))]
+        kept = (rows.filter(index.places(rows).is_null()) for path in gone for rows in _read(held, path))
+        added = self._files(held.schema).write(chain(kept, rows))
+        actions = [*_removed(gone), *map(_action, added)]
+        _commit(table, held.schema, actions, commit_properties(batch))
+
+    def _opened(self) -> tuple[DeltaTable, Any]:
+        """Return the table as it is now, and its rows."""
+        table = DeltaTable(self._path)
+        return table, data_set(self._path, table)
+
+    def _files(self, schema: pa.Schema) -> Files:
+        return Files(Layout(self._path, schema, (), 2 * SMALL, ()), "part")
 
     def compact(self) -> int:
         """Merge small files, if there are many."""
         if not DeltaTable.is_deltatable(self._path):
             return 0
-        table = DeltaTable(self._path)
-        actions: Any = pa.table(cast("Any", table.get_add_actions()))
-        if not to_merge(actions.column("size_bytes").to_pylist()):
+        table, held = self._opened()
+        files: Any = pa.table(cast("Any", table.get_add_actions()))
+        paths = files.column("path").to_pylist()
+        small = [str(paths[place]) for place in to_merge(files.column("size_bytes").to_pylist())]
+        if not small:
             return 0
+        added = self._files(held.schema).write(rows for path in small for rows in _read(held, path))
+        actions = [*_removed(small, changes=False), *(_action(file, changes=False) for file in added)]
         try:
-            done = table.optimize.compact(
-                target_size=2 * SMALL, max_concurrent_tasks=1, commit_properties=commit_properties(None)
-            )
+            _commit(table, held.schema, actions, commit_properties(None))
         except CommitFailedError:
             return 0
-        return int(done["numFilesRemoved"])
+        return len(small)
 
     def columns(self) -> list[str]:
         """Return the names of the columns; a column that came again keeps its place."""
@@ -279,19 +323,41 @@ class StoredDelta:
         )
 
 
-def data_set(path: str) -> Any:  # noqa: ANN401 - a data set, whose stubs are partial
+def data_set(path: str, table: DeltaTable | None = None) -> Any:  # noqa: ANN401 - a data set, whose stubs are partial
     """Return a table's rows, to be read through PyArrow's own file system.
 
     The file system of delta-rs is in Python. PyArrow's threads may hold its objects when the interpreter ends, and then
     abort the process.
     """
     system, root = file_system(path)
-    return DeltaTable(path).to_pyarrow_dataset(filesystem=SubTreeFileSystem(root, system))
+    return (table or DeltaTable(path)).to_pyarrow_dataset(filesystem=SubTreeFileSystem(root, system))
 
 
-def in_pieces(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cut batches, of which ADBC makes one of 16 MB, so that few of them are in memory at a time."""
-    for batch in rows:
-        most = max(1, batch.num_rows * PIECE // max(batch.nbytes, 1))
-        for begin in range(0, batch.num_rows, most):
-            yield batch.slice(begin, most)
+def _around(held: Any, changed: pa.Table, keys: Sequence[str]) -> list[str]:  # noqa: ANN401 - as above
+    """Return the files that may have the keys of changes, as their statistics say."""
+    wanted: Any = pc.scalar(True)  # noqa: FBT003 - a value
+    for name in keys:
+        values: Any = changed.column(name)
+        if (pa.types.is_integer(values.type) or pa.types.is_string(values.type)) and not values.null_count:
+            bounds = _compute.min_max(values)
+            field = _compute.field(name)
+            wanted = wanted & (field >= bounds["min"]) & (field <= bounds["max"])
+    return [str(fragment.path) for fragment in held.get_fragments(filter=wanted)]
+
+
+def _read(held: Any, path: str, columns: Sequence[str] | None = None) -> Iterator[Any]:  # noqa: ANN401 - as above
+    """Read a file of a table in the columns that the table has now."""
+    schema = held.schema if columns is None else pa.schema([held.schema.field(name) for name in columns])
+    with held.filesystem.open_input_file(path) as file:
+        for rows in read_groups(file, schema.names):
+            yield conformed(rows, schema)
+
+
+def _commit(
+    table: DeltaTable,
+    schema: pa.Schema,
+    actions: Iterable[AddAction | RemoveAction],
+    recorded: CommitProperties,
+    mode: str = "append",
+) -> None:
+    table.create_write_transaction(list(actions), mode, schema, commit_properties=recorded)

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 FOLDER: Final = "data"
 LONGEST: Final = 64  # characters of a text that statistics may hold
 
+PIECE: Final = 2**20
+"""Bytes, about, that are handled at once where rows are handed over one batch after the other."""
+
+GROUP: Final = 2**23
+"""Bytes of a row group at most, about, before they are compressed: so much is read at once."""
+
 Partition = dict[str, Any]
 
 
@@ -72,8 +78,8 @@ class Files:
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
         """Write everything, and return the files."""
-        for batch in batches:
-            for partition, part in split(batch.cast(self._layout.schema), self._layout.partition_by):
+        for batch in grouped(conformed(batch, self._layout.schema) for batch in batches):
+            for partition, part in split(batch, self._layout.partition_by):
                 self._add(partition, part)
         for key in list(self._open):
             self._finish(key)
@@ -135,6 +141,52 @@ def split(batch: pa.RecordBatch, by: tuple[str, ...]) -> Iterator[tuple[Partitio
     numbered = keys.append_column("row", pa.array(range(batch.num_rows), pa.int64()))
     for group in numbered.group_by(list(by)).aggregate([("row", "list")]).to_pylist():
         yield {name: group[name] for name in by}, batch.take(pa.array(cast("list[int]", group["row_list"])))
+
+
+def in_pieces(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut batches, of which ADBC makes one of 16 MB, so that few of them are in memory at a time."""
+    for batch in rows:
+        most = max(1, batch.num_rows * PIECE // max(batch.nbytes, 1))
+        for begin in range(0, batch.num_rows, most):
+            yield batch.slice(begin, most)
+
+
+def grouped(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut large batches and join small ones, so that each makes a row group."""
+    held, size = list[pa.RecordBatch](), 0
+    for batch in in_pieces(rows):
+        if held and size + batch.nbytes > GROUP:
+            yield pa.concat_batches(held)
+            held, size = [], 0
+        held.append(batch)
+        size += batch.nbytes
+    if held:
+        yield pa.concat_batches(held)
+
+
+def conformed(batch: Any, schema: pa.Schema) -> pa.RecordBatch:  # noqa: ANN401 - a batch, whose stubs are partial
+    """Return rows in other columns, found by their names; NULL where they have none."""
+    there = set(batch.schema.names)
+    columns: Any = [
+        batch.column(name).cast(kind) if name in there else pa.nulls(batch.num_rows, kind)
+        for name, kind in zip(schema.names, schema.types, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def read_groups(
+    file: Any,  # noqa: ANN401 - a file that PyArrow reads
+    columns: Iterable[str] | None = None,
+    groups: Iterable[int] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Read a Parquet file, about a row group of ours at a time; columns that it does not have are left out."""
+    parquet: Any = pq.ParquetFile(file, buffer_size=PIECE, pre_buffer=False)
+    there = parquet.schema_arrow.names
+    names = there if columns is None else [name for name in columns if name in there]
+    for group in range(parquet.num_row_groups) if groups is None else groups:
+        about = parquet.metadata.row_group(group)
+        most = max(1, about.num_rows * GROUP // max(about.total_byte_size, 1))
+        yield from parquet.iter_batches(most, [group], names, use_threads=False)
 
 
 def read(layout: Layout, files: Iterable[DataFile]) -> pa.Table:

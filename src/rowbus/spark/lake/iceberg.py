@@ -65,7 +65,7 @@ class IcebergLake:
     def merge(self, rows: pa.Table, batch: AppTransaction | None, rule: MergeRule) -> bool:
         """Write the newest row of each key, or delete it; False if the batch is there already."""
         changes = newest(rows, rule)
-        return self._once(batch, lambda change: change.merge(changes, rule.keys, rule.sequence))
+        return self._once(batch, lambda change: change.merge_newest(changes, rule.keys, rule.sequence))
 
     def referenced(self) -> set[str]:
         """Return the files of all snapshots, by their paths within the folder."""

@@ -20,14 +20,25 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyiceberg import expressions
-from pyiceberg.io.pyarrow import ArrowScan, bin_pack_record_batches, schema_to_pyarrow, write_file
-from pyiceberg.manifest import DataFile
+from pyiceberg.io.pyarrow import (
+    ArrowScan,
+    ParquetFormatWriter,
+    _to_requested_schema,
+    pyarrow_to_schema,
+    schema_to_pyarrow,
+)
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
-from pyiceberg.table import ALWAYS_TRUE, FileScanTask, WriteTask
+from pyiceberg.schema import prune_columns, sanitize_column_names
+from pyiceberg.table import ALWAYS_TRUE, FileScanTask
+from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.update.snapshot import ExpireSnapshots
+from pyiceberg.typedef import Record
+from pyiceberg.types import ListType, MapType
 
-from rowbus.spark.lake.files import split
+from rowbus.spark.lake.files import grouped, read_groups, split
 from rowbus.spark.lake.merge import DELETED, RowKeys
 from rowbus.spark.lake.policy import MANY, to_merge
 
@@ -35,14 +46,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table, Transaction
-    from pyiceberg.typedef import Record
 
 _compute: Any = pc  # its stubs lack many functions
 _expressions: Any = expressions  # type checkers do not see what its constructors accept
 
 FILE_BYTES: Final = 64 * 2**20
-"""Rows in memory, before they are compressed, that make a file; a merge holds about twice as much."""
+"""Rows that make a file, before they are compressed."""
 
 SNAPSHOTS: Final = 100
 """The number of snapshots that a table keeps that is changed batch after batch: each commit writes the list of them."""
@@ -82,7 +93,7 @@ class Change(NamedTuple):
         """Replace the contents; reads the rows one file at a time."""
         self._commit([task.file for task in self._files(ALWAYS_TRUE)], self._write(rows))
 
-    def merge(self, changes: pa.Table, keys: Sequence[str], sequence: str | None = None) -> None:
+    def merge_newest(self, changes: pa.Table, keys: Sequence[str], sequence: str | None = None) -> None:
         """Write or delete rows, one for each key; with a sequence, a row older than the table's changes nothing."""
         touched, late = self._find(changes, keys, sequence)
         fresh: Any = changes.filter(
@@ -90,11 +101,12 @@ class Change(NamedTuple):
         )
         gone = [it.task for it in touched if not it.places <= late]
         written = fresh.filter(_compute.invert(fresh.column(DELETED))).drop_columns([DELETED])
-        changed, added = RowKeys(fresh, keys), list[DataFile]()
-        for partition, (tasks, rows) in self._by_partition(gone, written).items():
-            values = [partition[place] for place in range(len(partition))]
-            added += self._write(self._kept(tasks, changed, rows), self._key(values))
-        self._commit([task.file for task in gone], added)
+        self._rewrite(gone, RowKeys(fresh, keys), written.to_batches(max_chunksize=_ROWS))
+
+    def merge(self, changed: pa.Table, rows: Iterable[pa.RecordBatch], keys: Sequence[str]) -> None:
+        """Write rows instead of those with the keys of changes; reads few rows at a time."""
+        touched, _ = self._find(changed, keys, None)
+        self._rewrite([it.task for it in touched], RowKeys(changed, keys), rows)
 
     def compact(self) -> int:
         """Write small files anew as fewer, of a table without partitions; return how many files that replaces."""
@@ -121,6 +133,19 @@ class Change(NamedTuple):
         for task in self._files(ALWAYS_TRUE):
             yield from self._read(task)
 
+    def _rewrite(
+        self, gone: Sequence[FileScanTask], changed: RowKeys, rows: Iterable[pa.RecordBatch]
+    ) -> None:
+        """Write rows, and files anew without the rows that changed."""
+        added = list[DataFile]()
+        if not self._partitioned_by():
+            added += self._write(self._kept(gone, changed, rows))
+        else:
+            for partition, (tasks, parts) in self._by_partition(gone, rows).items():
+                values = [partition[place] for place in range(len(partition))]
+                added += self._write(self._kept(tasks, changed, parts), self._key(values))
+        self._commit([task.file for task in gone], added)
+
     def _find(
         self, changes: pa.Table, keys: Sequence[str], sequence: str | None
     ) -> tuple[list[_AffectedFile], set[int]]:
@@ -142,10 +167,25 @@ class Change(NamedTuple):
         return list(self.table.scan(filtered).plan_files())
 
     def _read(self, task: FileScanTask, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """Read columns of a file, without the rows that another program deleted by position."""
+        """Read columns of a file, without the rows that another program deleted by position.
+
+        The library reads a whole file at once; it does so here only where such deletions are.
+        """
         metadata = self.transaction.table_metadata
         schema = metadata.schema().select(*columns) if columns else metadata.schema()
-        return ArrowScan(metadata, self.table.io, schema, ALWAYS_TRUE).to_record_batches([task])
+        if task.delete_files or len(task.file.partition):
+            yield from ArrowScan(metadata, self.table.io, schema, ALWAYS_TRUE).to_record_batches([task])
+            return
+        with self.table.io.new_input(task.file.file_path).open() as file:
+            described, names = pq.read_schema(file), metadata.name_mapping()
+            told = pyarrow_to_schema(described, names, format_version=metadata.format_version)
+            single = {
+                it for it in schema.field_ids if not isinstance(schema.find_type(it), (ListType, MapType))
+            }
+            there = prune_columns(told, single, select_full_types=False)
+            file.seek(0)
+            for rows in read_groups(file, [field.name for field in there.fields]):
+                yield _to_requested_schema(schema, there, rows, allow_timestamp_tz_mismatch=True)
 
     def _width(self, tasks: Iterable[FileScanTask]) -> int:
         """Return about how many bytes a row takes in memory, by which files are cut."""
@@ -153,12 +193,12 @@ class Change(NamedTuple):
         return 0 if batch is None else int(batch.nbytes // batch.num_rows) + 1
 
     def _by_partition(
-        self, files: Iterable[FileScanTask], rows: pa.Table
+        self, files: Iterable[FileScanTask], rows: Iterable[pa.RecordBatch]
     ) -> dict[Record, tuple[list[FileScanTask], list[pa.RecordBatch]]]:
         groups: Any = defaultdict(lambda: (list[FileScanTask](), list[pa.RecordBatch]()))
         for task in files:
             groups[task.file.partition][0].append(task)
-        for batch in rows.to_batches(max_chunksize=_ROWS):
+        for batch in rows:
             for partition, part in split(batch, self._partitioned_by()):
                 groups[self._key(partition.values()).partition][1].append(part)
         found: dict[Record, tuple[list[FileScanTask], list[pa.RecordBatch]]] = groups
@@ -174,15 +214,36 @@ class Change(NamedTuple):
         yield from rows
 
     def _write(self, rows: Iterable[pa.RecordBatch], key: PartitionKey | None = None) -> Iterator[DataFile]:
-        """Write files, one after the other: the library's own way would first read everything."""
+        """Write files, one after the other, a row group at a time: the library would read everything first."""
+        schema = sanitize_column_names(self.transaction.table_metadata.schema())
+        arrow = schema_to_pyarrow(schema)
+        groups = grouped(_renamed(batch, arrow) for batch in rows if batch.num_rows)
+        for first in groups:
+            yield self._write_file(schema, _filling(first, groups), key if key and key.field_values else None)
+
+    def _write_file(
+        self, schema: Schema, groups: Iterable[pa.RecordBatch], key: PartitionKey | None
+    ) -> DataFile:
         metadata = self.transaction.table_metadata
-        schema = metadata.schema()
-        arrow = schema_to_pyarrow(schema, include_field_ids=False)
-        given: Any = (batch.cast(arrow) for batch in rows if batch.num_rows)
-        partition = key if key and key.field_values else None
-        for number, batches in enumerate(bin_pack_record_batches(given, FILE_BYTES)):
-            task = WriteTask(uuid4(), number, schema, batches, partition_key=partition)
-            yield from write_file(self.table.io, metadata, iter([task]))
+        places = load_location_provider(metadata.location, metadata.properties)
+        path = places.new_data_location(f"{uuid4()}.parquet", key)
+        output = self.table.io.new_output(path)
+        writer = ParquetFormatWriter(output, schema, metadata.properties)
+        with writer:
+            for rows in groups:
+                writer.write(pa.Table.from_batches([rows]))
+        return DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=path,
+            file_format=FileFormat.PARQUET,
+            partition=key.partition if key else Record(),
+            file_size_in_bytes=len(output),
+            sort_order_id=None,
+            spec_id=metadata.default_spec_id,
+            equality_ids=None,
+            key_metadata=None,
+            **writer.result().to_serialized_dict(),
+        )
 
     def _commit(self, gone: Iterable[DataFile], added: Iterable[DataFile]) -> None:
         gone, added = list(gone), list(added)
@@ -209,6 +270,20 @@ class Change(NamedTuple):
         spec = metadata.spec()
         found = [PartitionFieldValue(field, value) for field, value in zip(spec.fields, values, strict=True)]
         return PartitionKey(found, spec, metadata.schema())
+
+
+def _renamed(batch: Any, schema: pa.Schema) -> pa.RecordBatch:  # noqa: ANN401 - a batch, whose stubs are partial
+    columns = [column.cast(kind) for column, kind in zip(batch.columns, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _filling(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Take rows until they make a file."""
+    yield first
+    size = first.nbytes
+    while size < FILE_BYTES and (rows := next(others, None)) is not None:
+        size += rows.nbytes
+        yield rows
 
 
 def named_files(table: Table) -> set[str]:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from rowbus.spark.merge_rule import MergeRule
 
@@ -95,6 +95,10 @@ class RowKeys:
             column = _comparable(rows.column(step.column)).cast(step.values.type)
             numbers = _index(_wide(numbers, column, step.values), step.numbers)
         return _compute.index_in(numbers, self._numbers, skip_nulls=True)
+
+    def has_any(self, batches: Iterable[Any]) -> bool:
+        """Say whether a row has the key of a change."""
+        return any(self.places(rows).null_count < rows.num_rows for rows in batches)
 
 
 def _wide(numbers: Any, column: Any, values: Any) -> Any:  # noqa: ANN401 - arrays, whose stubs are partial

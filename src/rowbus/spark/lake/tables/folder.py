@@ -278,12 +278,18 @@ class StoredTable(Protocol):
         """Give the table other columns, with the rows that it has; raises Unfit."""
         ...
 
-    def write(self, rows: pa.Table, batch: AppTransaction, *, emptied: bool) -> None:
-        """Add rows, or replace the contents by them."""
+    def write(self, rows: Iterable[pa.RecordBatch], batch: AppTransaction, *, emptied: bool) -> None:
+        """Add rows, or replace the contents by them; reads few rows at a time."""
         ...
 
-    def merge(self, changes: pa.Table, keys: Sequence[str], batch: AppTransaction) -> None:
-        """Write or delete rows, one for each key, as the column `DELETED` says."""
+    def merge(
+        self,
+        changed: pa.Table,
+        rows: Iterable[pa.RecordBatch],
+        keys: Sequence[str],
+        batch: AppTransaction,
+    ) -> None:
+        """Write rows instead of those with the keys of `changed`; reads few rows at a time."""
         ...
 
     def compact(self) -> int:

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import pyarrow as pa
 
@@ -25,7 +25,6 @@ from rowbus.database.postgresql.arrow import Access, arrow_session
 from rowbus.database.statements import control
 from rowbus.errors import ConfigurationError, StorageError
 from rowbus.spark.captured import BEGIN_COPY, CopyStart, Unfit, column_texts, converted
-from rowbus.spark.lake.merge import DELETED
 from rowbus.spark.lake.table import AppTransaction, own_errors
 from rowbus.spark.lake.tables.evolution import (
     Evolution,
@@ -36,16 +35,16 @@ from rowbus.spark.lake.tables.evolution import (
     same_key,
 )
 from rowbus.spark.lake.tables.folder import Copy, stored_table
-from rowbus.spark.lake.tables.net_changes import is_renamed, net_changes
+from rowbus.spark.lake.tables.net_changes import LoadedChange, is_renamed, loaded, net_changes, rows_of
 from rowbus.spark.log_source.offset import TxidSnapshot
 from rowbus.spark.options import tables_named
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection
 
     from rowbus.spark.captured import SourceTable
     from rowbus.spark.lake.tables.folder import LakeFolder, StoredTable
-    from rowbus.spark.lake.tables.net_changes import NetChanges, Row, StagedChange
+    from rowbus.spark.lake.tables.net_changes import NetChanges, Place, Row, StagedChange
 
 _CHANGED_BY: Final = ("ev_type=", "ev_data=", "ev_extra1=", "ev_extra2=", "when=", "deny")
 """Arguments of triggers that make events differ from the table's rows; `ev_extra3` and 4 are beside the row."""
@@ -150,7 +149,7 @@ class FollowedTable:
         copy = self.copy()
         return copy is not None and is_renamed(changes, TxidSnapshot.parse(copy.snapshot))
 
-    def apply(self, changes: Sequence[StagedChange], batch: AppTransaction) -> None:
+    def apply(self, changes: Iterable[StagedChange], batch: AppTransaction) -> None:
         """Apply the changes of a batch, once."""
         copy = self.copy()
         if copy is None:
@@ -159,20 +158,23 @@ class FollowedTable:
         if known is not None and known >= batch.number:
             return
         try:
-            net = self._net(changes, copy)
+            parts = self._loaded(changes, copy)
+            net = net_changes(parts, partial(self._keys, copy) if self._source.key else None)
             virtual, there = set(self._source.virtual), frozenset(self._source.columns)
             if any(columns - virtual != there for columns in net.columns):
                 self._copy_anew(set(copy.as_text))  # altered and altered back, between two batches
                 return
-            self._write(net, copy, batch)
+            self._write(net, parts, copy, batch)
             self._forget_earlier(changes, copy)
         except Unfit as unfit:
             self._copy_anew({*copy.as_text, unfit.column})
 
-    def _forget_earlier(self, changes: Sequence[StagedChange], copy: Copy) -> None:
+    def _forget_earlier(self, changes: Iterable[StagedChange], copy: Copy) -> None:
         """Forget how rows looked once there are such as they look now, which later ones do as well."""
         ours, virtual = set(self._source.columns), set(self._source.virtual)
-        if any(copy.earlier) and any(json.loads(change.row).keys() - virtual == ours for change in changes):
+        if any(copy.earlier) and any(
+            json.loads(change.row).keys() - virtual == ours for change in rows_of(changes)
+        ):
             number = self.number()
             kept = copy._replace(earlier=Copy._field_defaults["earlier"])
             self._folder.note_copy(self._source.name, number, kept, instead_of=number)
@@ -255,37 +257,50 @@ class FollowedTable:
                 self.stored.replace(schema, converted_rows, AppTransaction(COPY, number))
         return counted
 
-    def _net(self, changes: Sequence[StagedChange], copy: Copy) -> NetChanges:
-        keys = partial(self._keys, copy) if self._source.key else None
-        columns = set(self._source.columns)
-        fit = partial(Evolution(*copy.earlier).row, columns=columns)
-        return net_changes(changes, keys, TxidSnapshot.parse(copy.snapshot), fit)
+    def _loaded(self, changes: Iterable[StagedChange], copy: Copy) -> Iterable[Sequence[LoadedChange]]:
+        """Load changes, each time that they are gone through; those in memory once."""
+        fit = partial(Evolution(*copy.earlier).row, columns=set(self._source.columns))
+        parts = partial(loaded, changes, TxidSnapshot.parse(copy.snapshot), fit)
+        return list(parts()) if isinstance(changes, Sequence) else Again(parts)
 
-    def _keys(self, copy: Copy, rows: Sequence[Row]) -> list[str]:
+    def _keys(self, copy: Copy, rows: Sequence[Row]) -> pa.Table:
         """Return the keys of rows as values of the lake: the texts of one time differ between time zones."""
         schema = self.schema(copy.as_text)
         types = dict(zip(self._source.columns, self._source.types, strict=True))
-        columns = [
-            converted(name, types[name], column_texts(rows, name), schema.field(name).type).to_pylist()
+        columns: Any = [
+            converted(name, types[name], column_texts(rows, name), schema.field(name).type)
             for name in self._source.key
         ]
-        return [repr(key) for key in zip(*columns, strict=True)]
+        return pa.table(columns, names=self._source.key)
 
-    def _write(self, net: NetChanges, copy: Copy, batch: AppTransaction) -> None:
-        if not net.truncated and not net.written and not net.deleted:
+    def _write(
+        self, net: NetChanges, parts: Iterable[Sequence[LoadedChange]], copy: Copy, batch: AppTransaction
+    ) -> None:
+        if net.are_none:
             return
-        written = self._rows(net.written, copy)
-        if net.truncated or not self._source.key:
+        written = self._rows(net.written, parts, copy)
+        if net.truncated or net.keys is None:
             self.stored.write(written, batch, emptied=net.truncated)
-            return
-        changes = [(written, False), (self._rows(net.deleted, copy), True)]
-        marked = [
-            rows.append_column(DELETED, pa.repeat(pa.scalar(gone), rows.num_rows)) for rows, gone in changes
-        ]
-        self.stored.merge(pa.concat_tables(marked), self._source.key, batch)
+        else:
+            self.stored.merge(net.keys, written, self._source.key, batch)
 
-    def _rows(self, rows: Sequence[Row], copy: Copy) -> pa.Table:
+    def _rows(
+        self, places: Collection[Place], parts: Iterable[Sequence[LoadedChange]], copy: Copy
+    ) -> Iterator[pa.RecordBatch]:
         schema = self.schema(copy.as_text)
-        texts = [column_texts(rows, name) for name in self._source.columns]
-        batch = pa.RecordBatch.from_arrays(texts, names=self._source.columns)
-        return pa.Table.from_batches([self._source.convert(batch, schema)])
+        for part in parts:
+            rows = [change.row for change in part if change.place in places]
+            texts = [column_texts(rows, name) for name in self._source.columns]
+            yield self._source.convert(pa.RecordBatch.from_arrays(texts, names=self._source.columns), schema)
+
+
+class Again(Iterable[Sequence[LoadedChange]]):
+    """What is made anew each time it is gone through."""
+
+    def __init__(self, make: Callable[[], Iterator[Sequence[LoadedChange]]]) -> None:
+        """Take what makes it."""
+        self._make = make
+
+    def __iter__(self) -> Iterator[Sequence[LoadedChange]]:
+        """Make it."""
+        return self._make()

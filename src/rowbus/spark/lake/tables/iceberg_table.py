@@ -89,16 +89,22 @@ class StoredIceberg:
                 given = change._replace(evolution=change.evolution._replace(names={}))
                 it.replace(given.rows(rows, schema) for rows in it.read())
 
-    def write(self, rows: pa.Table, batch: AppTransaction, *, emptied: bool) -> None:
+    def write(self, rows: Iterable[pa.RecordBatch], batch: AppTransaction, *, emptied: bool) -> None:
         """Add rows, or replace the contents by them."""
         with self._there() as table, changing(table, batch) as change:
-            (change.replace if emptied else change.add)(rows.to_batches())
+            (change.replace if emptied else change.add)(rows)
             change.forget_old()
 
-    def merge(self, changes: pa.Table, keys: Sequence[str], batch: AppTransaction) -> None:
-        """Write or delete rows, one for each key."""
+    def merge(
+        self,
+        changed: pa.Table,
+        rows: Iterable[pa.RecordBatch],
+        keys: Sequence[str],
+        batch: AppTransaction,
+    ) -> None:
+        """Write rows instead of those with the keys of changes."""
         with self._there() as table, changing(table, batch) as change:
-            change.merge(changes, keys)
+            change.merge(changed, rows, keys)
             change.forget_old()
 
     def compact(self) -> int:

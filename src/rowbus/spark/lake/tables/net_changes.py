@@ -1,5 +1,8 @@
 """The changes of a micro-batch in one table: whether it is emptied, of each key the last row, its origin.
 
+They are gone through twice: which of them count is known after the first time, and only those are written. So what is
+in memory are keys, and rows few at a time.
+
 Invariants: changes that the table's copy shows already are left out, and the order is that of the events; the changes
 and their order are those of `changes_of`.
 """
@@ -11,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -18,9 +22,10 @@ import pyarrow.compute as pc
 
 from rowbus.log.event import ALTER, DELETE, INSERT, RENAME, TRUNCATE
 from rowbus.spark.captured import COLUMNS, STAGED, changes_of
+from rowbus.spark.lake.files import PIECE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from rowbus.spark.log_source.offset import TxidSnapshot
@@ -29,8 +34,14 @@ Row = dict[str, Any]
 RowOf = Callable[[Row], Row]
 """Gives a row the columns that its table has now."""
 
-KeysOf = Callable[[Sequence[Row]], Sequence[str]]
-"""Gives the keys of rows, equal for the same key however its text was written."""
+KeysOf = Callable[[Sequence[Row]], pa.Table]
+"""Gives the keys of rows, as values of the lake."""
+
+Place = tuple[int, int]
+"""A change's place among others: its event, and its part of it."""
+
+
+_SHORT: Final = 64  # characters of a key that is kept as it is
 
 
 class StagedChange(NamedTuple):
@@ -52,19 +63,41 @@ class NetChanges(NamedTuple):
     """The work to be done on a table."""
 
     truncated: bool
-    written: list[Row]
-    deleted: list[Row]
-    """Rows whose keys go."""
+    columns: set[frozenset[str]]
+    """The columns of the rows, in each of their combinations."""
+
+    written: set[Place]
+    """The changes whose rows are in the table from now on."""
+
+    keys: pa.Table | None
+    """The keys of all changed rows, each once; None where rows have none."""
 
     @property
-    def columns(self) -> set[frozenset[str]]:
-        """The columns of the rows, in each of their combinations."""
-        return {frozenset(row) for row in (*self.written, *self.deleted)}
+    def are_none(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self.truncated or self.columns)
 
 
-def rows_of(changes: Iterable[StagedChange]) -> list[StagedChange]:
-    """Return the changes of rows, without those of the table's shape or name."""
-    return [change for change in changes if change.operation not in {ALTER, RENAME}]
+class _Last(NamedTuple):
+    """The last change of a row: its place, whether it deletes, the row's columns, and where its key is."""
+
+    place: Place
+    deletes: bool
+    columns: frozenset[str]
+    key: int
+
+
+class LoadedChange(NamedTuple):
+    """A change, its row read."""
+
+    place: Place
+    operation: str
+    row: Row
+
+
+def rows_of(changes: Iterable[StagedChange]) -> Iterator[StagedChange]:
+    """Give the changes of rows, without those of the table's shape or name."""
+    return (change for change in changes if change.operation not in {ALTER, RENAME})
 
 
 def is_renamed(changes: Iterable[StagedChange], copied_in: TxidSnapshot) -> bool:
@@ -72,21 +105,60 @@ def is_renamed(changes: Iterable[StagedChange], copied_in: TxidSnapshot) -> bool
     return any(it.operation == RENAME and not copied_in.sees(it.transaction) for it in changes)
 
 
-def net_changes(
-    changes: Iterable[StagedChange], keys: KeysOf | None, copied_in: TxidSnapshot, fit: RowOf
-) -> NetChanges:
-    """Return what changes come to, after a copy in a snapshot; without keys only new rows count."""
-    new = sorted([change for change in changes if not copied_in.sees(change.transaction)])
-    truncated = max([place for place, it in enumerate(new) if it.operation == TRUNCATE], default=-1)
-    rows = [(change.operation, fit(json.loads(change.row))) for change in new[truncated + 1 :]]
-    if keys is None:
-        return NetChanges(truncated >= 0, [row for operation, row in rows if operation == INSERT], [])
-    last = dict(zip(keys([row for _, row in rows]), rows, strict=True))
-    return NetChanges(
-        truncated >= 0,
-        [row for operation, row in last.values() if operation != DELETE],
-        [row for operation, row in last.values() if operation == DELETE],
+def loaded(
+    changes: Iterable[StagedChange], copied_in: TxidSnapshot, fit: RowOf
+) -> Iterator[list[LoadedChange]]:
+    """Give the changes of rows after a copy in a snapshot, few at a time, their rows in the columns of now."""
+    found, size = list[LoadedChange](), 0
+    for change in rows_of(changes):
+        if not copied_in.sees(change.transaction):
+            found.append(
+                LoadedChange((change.event, change.part), change.operation, fit(json.loads(change.row)))
+            )
+            size += len(change.row)
+        if size > PIECE:
+            yield found
+            found, size = [], 0
+    if found:
+        yield found
+
+
+def net_changes(parts: Iterable[Sequence[LoadedChange]], keys: KeysOf | None) -> NetChanges:
+    """Return what changes come to, whatever the order they come in; without keys only new rows count."""
+    last, emptied, told, places = dict[object, _Last](), list[Place](), list[pa.Table](), 0
+    for part in parts:
+        rows = [
+            change
+            for change in part
+            if (change.operation != TRUNCATE if keys else change.operation == INSERT)
+        ]
+        emptied += [change.place for change in part if change.operation == TRUNCATE]
+        found = keys([change.row for change in rows]) if keys else None
+        for number, (key, change) in enumerate(zip(_names(rows, found), rows, strict=True), places):
+            if (known := last.get(key)) is None or known.place < change.place:
+                deletes = change.operation == DELETE
+                last[key] = _Last(change.place, deletes, frozenset(change.row), number)
+        places += len(rows)
+        told += [found] if found is not None else []
+    after = max(emptied, default=(-1, -1))
+    counted = [it for it in last.values() if it.place > after]
+    kept: Any = (
+        pa.concat_tables(told).take(pa.array([it.key for it in counted], pa.int64())) if told else None
     )
+    written = {it.place for it in counted if not it.deletes}
+    return NetChanges(bool(emptied), {it.columns for it in counted}, written, kept)
+
+
+def _names(rows: Sequence[LoadedChange], keys: Any) -> Iterable[object]:  # noqa: ANN401 - a table, or None
+    """Name the row of each change: by its key, or by its place, where each is a row of its own."""
+    if keys is None:
+        return [change.place for change in rows]
+    return map(_short, zip(*(column.to_pylist() for column in keys.columns), strict=True))
+
+
+def _short(key: object) -> object:
+    text = repr(key)
+    return text if len(text) <= _SHORT else sha256(text.encode()).digest()
 
 
 _compute: Any = pc  # its stubs lack many functions

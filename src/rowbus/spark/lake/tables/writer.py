@@ -20,9 +20,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from rowbus.database.location import resolve_dsn
@@ -30,8 +32,8 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, StorageError
 from rowbus.spark.captured import COLUMNS, STAGED, changes_of, describe_source_tables
 from rowbus.spark.checkpoint import find_end, positions
-from rowbus.spark.lake.files import DataFile, Files, Layout, read, remove
-from rowbus.spark.lake.storage import address
+from rowbus.spark.lake.files import GROUP, DataFile, Files, Layout, in_pieces, read, read_groups, remove
+from rowbus.spark.lake.storage import address, file_system
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.folder import CHECKPOINT, STATE, LakeFolder
 from rowbus.spark.lake.tables.followed_table import FollowedTable, chosen
@@ -41,7 +43,6 @@ from rowbus.spark.lake.tables.net_changes import (
     WITH_ORIGINS,
     StagedChange,
     changes_with_origins,
-    rows_of,
 )
 from rowbus.spark.lake.tables.query_record import QUERY, QueryRecord, keep, read_checkpoint
 from rowbus.spark.lake.tables.upkeep import look_after
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rowbus.spark.lake.tables.folder import TableFormat
+
+_compute: Any = pc  # its stubs lack many functions
 
 COMPACT_EVERY: Final = 20
 KEEP_HOURS: Final = 168
@@ -189,7 +192,8 @@ class TablesWriter(DataSourceStreamArrowWriter):
     def stage(self, query: str, label: str, batches: Iterator[pa.RecordBatch]) -> StagedFiles:
         """Stage changes."""
         staging = changes_with_origins if self._settings.origins else changes_of
-        files = Files(self._settings.staged, label).write(map(staging, batches))
+        changes = (_by_name(staging(piece)) for piece in in_pieces(batches))
+        files = Files(self._settings.staged, label).write(changes)
         return StagedFiles(query, files)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -199,7 +203,7 @@ class TablesWriter(DataSourceStreamArrowWriter):
         record = self._begin(batchId)
         if files or (staged and LakeFolder(self._settings.path).asked()):
             batch = AppTransaction(staged[0].query, batchId)
-            changes = _by_table(read(self._settings.staged, files)) if files else {}
+            changes = staged_changes(self._settings.staged, files) if files else {}
             followed = apply_batch(self._settings, changes, batch)
             remove(self._settings.staged.path, [file.path for file in files])
         else:
@@ -255,7 +259,7 @@ def settled_folder(settings: TablesSettings) -> LakeFolder:
 
 
 def apply_batch(
-    settings: TablesSettings, changes: Mapping[str, Sequence[StagedChange]], batch: AppTransaction
+    settings: TablesSettings, changes: Mapping[str, Iterable[StagedChange]], batch: AppTransaction
 ) -> list[str]:
     """Bring the tables to their shape, copy those asked for, apply a batch, and note which versions belong together.
 
@@ -271,7 +275,7 @@ def apply_batch(
             told = changes.get(name, ())
             table.bring_to_shape(again=name in again or table.is_renamed(told))
             if told:
-                table.apply(rows_of(told), batch)
+                table.apply(told, batch)
         return [*tables], {
             name: version for table in tables.values() for name, version in table.versions().items()
         }
@@ -311,7 +315,46 @@ def by_new_description(work: Callable[[], Done]) -> Done:
     return work()
 
 
-def _by_table(staged: pa.Table) -> dict[str, list[StagedChange]]:
+def _by_name(changes: Any) -> pa.RecordBatch:  # noqa: ANN401 - a batch, whose stubs are partial
+    """Sort changes by their tables, so that few row groups have those of one."""
+    sorted_rows: pa.RecordBatch = changes.take(_compute.sort_indices(changes.column(0)))
+    return sorted_rows
+
+
+class StagedGroups(NamedTuple):
+    """The changes of a table that are too many for memory: row groups of files, read when they are gone through."""
+
+    layout: Layout
+    table: str
+    groups: list[tuple[DataFile, int]]
+
+    def __iter__(self) -> Iterator[StagedChange]:  # type: ignore[override]  # a tuple's would give the fields
+        """Read the changes, in no order."""
+        system, root = file_system(self.layout.path)
+        for file, group in self.groups:
+            with system.open_input_file(f"{root}/{file.path}") as content:
+                for rows in read_groups(content, groups=[group]):
+                    yield from _by_table(rows).get(self.table, ())
+
+
+def staged_changes(layout: Layout, files: Sequence[DataFile]) -> Mapping[str, Iterable[StagedChange]]:
+    """Return the changes of each table: in memory if they are few, else to be read as often as needed."""
+    system, root = file_system(layout.path)
+    found, size = defaultdict[str, list[tuple[DataFile, int]]](list), 0
+    for file in files:
+        with system.open_input_file(f"{root}/{file.path}") as content:
+            parquet: Any = pq.ParquetFile(content, pre_buffer=False)
+            for group in range(parquet.num_row_groups):
+                size += parquet.metadata.row_group(group).total_byte_size
+                [tables] = parquet.read_row_group(group, ["c1"]).columns
+                for table in tables.unique().to_pylist():
+                    found[table].append((file, group))
+    if size <= GROUP:
+        return _by_table(read(layout, files))
+    return {table: StagedGroups(layout, table, groups) for table, groups in found.items()}
+
+
+def _by_table(staged: Any) -> dict[str, list[StagedChange]]:  # noqa: ANN401 - a table or a batch
     found = defaultdict[str, list[StagedChange]](list)
     columns: list[list[Any]] = [column.to_pylist() for column in staged.columns]
     for name, *change in zip(*columns, strict=True):

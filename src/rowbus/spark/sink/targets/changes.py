@@ -20,6 +20,7 @@ import pyarrow as pa
 from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError
 from rowbus.spark.captured import COLUMNS, STAGED, changes_of
+from rowbus.spark.lake.files import in_pieces
 from rowbus.spark.options import REQUIRED, Option, text
 from rowbus.spark.pipelines import replica
 
@@ -47,7 +48,7 @@ class ChangesTarget:
 
     def staged(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Rows:  # noqa: ARG002 - the protocol's
         """Stage the row changes of each event."""
-        return Rows(STAGED, map(changes_of, batches))
+        return Rows(STAGED, map(changes_of, in_pieces(batches)))
 
     def direct(
         self,

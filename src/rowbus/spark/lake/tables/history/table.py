@@ -43,6 +43,7 @@ from rowbus.spark.lake.tables.history.copy import begin_versions, tell_copy
 from rowbus.spark.lake.tables.history.merge import HistoryMerge
 from rowbus.spark.lake.tables.history.timeline import Epoch, changed_versions, told_changes
 from rowbus.spark.lake.tables.net_changes import TIMES
+from rowbus.spark.lake.tables.net_changes import rows_of as changes_of_rows
 from rowbus.spark.log_source.offset import TxidSnapshot
 
 if TYPE_CHECKING:
@@ -257,11 +258,11 @@ class VersionedTable:
         """Say whether changes tell that the table had another name since it was copied."""
         return self._table.is_renamed(changes)
 
-    def apply(self, changes: Sequence[StagedChange], batch: AppTransaction) -> None:
-        """Apply the changes of a batch to both, once to each."""
+    def apply(self, changes: Iterable[StagedChange], batch: AppTransaction) -> None:
+        """Apply the changes of a batch to both, once to each; those to versions are all in memory."""
         self._table.apply(changes, batch)
         self._follow_copy()
-        self._history.apply(changes, batch)
+        self._history.apply(list(changes_of_rows(changes)), batch)
 
     def versions(self) -> dict[str, int]:
         """Return the Delta tables' versions, by their names."""
