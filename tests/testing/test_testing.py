@@ -240,7 +240,8 @@ async def test_what_a_handler_that_takes_long_sends_leaves_with_its_end_or_with_
         await context.send("Billing", ChargeCard(1))
         async with context.transaction(finish=True) as step:
             await step.send("Billing", ChargeCard(2))
-        await context.send("Billing", ChargeCard(3))
+        with pytest.raises(rowbus.HandlerError, match="has ended the message"):
+            await context.send("Billing", ChargeCard(3))
         with pytest.raises(rowbus.LeaseLostError, match="is over"):
             await context.progress(1)
 

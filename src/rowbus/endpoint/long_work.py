@@ -15,14 +15,25 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from rowbus.endpoint.long_context import LongDelivery, Outside
+from rowbus.endpoint.long_context import (
+    BLOCK_ENDED,
+    ENDED,
+    FINISHED,
+    LEFT,
+    BlockSessions,
+    LongDelivery,
+    Outside,
+    Step,
+)
 from rowbus.errors import (
+    ConnectionLostError,
+    HandlerError,
     HandlingInterruptedError,
     LeaseLostError,
     RowbusError,
     StorageError,
 )
-from rowbus.errors.strangers import is_a
+from rowbus.errors.strangers import is_a, text_of
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 from rowbus.messages.message import MessageRow
 from rowbus.running.critical import ReportedBreaker
@@ -43,7 +54,7 @@ from rowbus.work.fate import PASSED_OVER, PATIENCE, is_outage_in_handler
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
     from datetime import datetime
-    from typing import Any, TypeVar
+    from typing import TypeVar
 
     from rowbus.database.sessions import AsyncSession, Database, ReceiveSession, SessionPool
     from rowbus.database.statements import Statement
@@ -60,8 +71,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowbus.endpoint")
 
-SESSIONS: Final = 10  # connections, at most, for the transactions of handlers that take long
 LOST: Final = "The work of message %s is over, or another process has it: its last step here is undone"
+SILENT: Final = (
+    "The connection of a block of context.transaction() was lost, which had been open for as long as a lease ({}): the "
+    "server ends one in which nothing is done for so long. Do what takes long outside of the block."
+)
 PERIOD: Final = 1.0  # seconds between two looks: for leases to renew, for work to take or to cancel
 
 
@@ -74,6 +88,8 @@ class InHand:
         self.cancels = 0
         self.cancelling: Cancelling | None = None
         self.task: asyncio.Task[None] | None = None
+        self.sessions: set[ReceiveSession] = set()
+        """Those of its open transactions."""
         self.outages = Entry()
         """Outages that it met and that count against no message."""
 
@@ -111,8 +127,7 @@ class LongWork(Service):
         self._in_hand: dict[str, InHand] = {}
         self._woken = asyncio.Event()
         self._is_draining = self._is_cut_off = False
-        self._idle: list[ReceiveSession] = []
-        self._free = asyncio.Semaphore(SESSIONS)
+        self._sessions = BlockSessions(database)
         self._ends = Together(self._end_all)
         self._loop = asyncio.get_running_loop()
         self._renewal = 0.0  # when it is time for it
@@ -178,8 +193,7 @@ class LongWork(Service):
 
     async def release(self) -> None:
         """Close the sessions of handlers' transactions that nobody uses."""
-        while self._idle:
-            await self._idle.pop().close()
+        await self._sessions.close()
 
     def _take(self, work: Work) -> None:
         hand = self._in_hand[work.id] = InHand(work)
@@ -221,6 +235,7 @@ class LongWork(Service):
             if error is None:
                 error, items = await self._attempt(hand)
             if hand.is_lost or hand.is_finished or error is None:
+                _tell_late(hand, error)
                 return
             if hand.cancelling is not None:
                 error, hand.is_judged = hand.cancelling.error(), True
@@ -248,6 +263,7 @@ class LongWork(Service):
             return hand.outages.losses < UNEXPLAINED
         if not is_outage_in_handler(error, self._database.fault(error) if is_a(error, Exception) else None):
             return False
+        logger.warning("The work of message %s waits for the database: %s", hand.work.id, text_of(error))
         seconds, _others = hand.outages.meet_outage(self._loop.time(), 0)
         await asyncio.sleep(PASSED_OVER)
         return seconds <= PATIENCE
@@ -266,7 +282,13 @@ class LongWork(Service):
         async def handle() -> None:
             await self._handle(delivery)
 
-        error = await Scope().call(handle(), lambda: self._is_cut_off)
+        try:
+            error = await Scope().call(handle(), lambda: self._is_cut_off)
+        finally:
+            delivery.over = delivery.over or ENDED
+            left = await self._sessions.end_left(hand.sessions)
+        if error is None and left:
+            error = HandlerError(LEFT)
         return error if error is not None or hand.is_finished else await self._finish(hand, delivery)
 
     async def _finish(self, hand: InHand, delivery: LongDelivery) -> BaseException | None:
@@ -344,11 +366,9 @@ class LongWork(Service):
         *,
         is_end: bool,
     ) -> None:
-        last: Statement[Any] = (
-            self._table.remove(hand.work) if is_end else self._table.hold(hand.work, self._lease)
-        )
         await self._dispatcher.secure(session, leaving)
-        await session.commit([*self._dispatcher.statements(leaving), *also, last])
+        last = (self._table.remove(hand.work),) if is_end else ()
+        await session.commit([*self._dispatcher.statements(leaving), *also, *last])
         hand.is_finished = hand.is_finished or is_end
 
     def _held(self, hand: InHand) -> Work:
@@ -363,56 +383,62 @@ class LongWork(Service):
     async def _holding(self, hand: InHand) -> AsyncGenerator[ReceiveSession]:
         """Begin a transaction that holds the message's row; roll it back unless it was committed."""
         self._held(hand)
-        async with self._free:
-            session = self._idle.pop() if self._idle else await self._database.connect_receiver()
-            try:
-                if not await session.begin(self._table.hold(hand.work, self._lease)):
-                    hand.is_lost = True
-                    raise _lost(hand)
-                session.committed = False
-                yield session
-            finally:
-                if not session.committed:
-                    await session.rollback()
-                session.admit(Scope())
-                if session.closed or session.is_stained or self._stopping.is_set():
-                    await session.close()
-                else:
-                    self._idle.append(session)
+        session = await self._sessions.lend(hand.sessions)
+        try:
+            session.committed = False
+            if not await session.begin(self._table.hold(hand.work, self._lease)):
+                hand.is_lost = True
+                raise _lost(hand)
+            yield session
+        finally:
+            await self._sessions.give_back(session, hand.sessions, keep=not self._stopping.is_set())
 
     @asynccontextmanager
-    async def _step(self, hand: InHand, delivery: LongDelivery, is_end: bool) -> AsyncGenerator[Delivery]:  # noqa: FBT001 - of one caller
+    async def _step(self, hand: InHand, delivery: LongDelivery, is_end: bool) -> AsyncGenerator[Step]:  # noqa: FBT001 - of one caller
         """Give a delivery in a transaction, for a handler's own block; commit it at the end."""
         async with self._holding(hand) as session:
-            scope = current_scope()
-            if scope is not None:
-                session.admit(scope)
-            session.start_attempt()
-            step = Delivery(
-                _row(hand.work),
-                delivery.headers,
-                delivery.receive_address,
-                session,
-                self._dispatcher,
-                {},
-                destinations=self._destinations(delivery),
-            )
+            begun = self._loop.time()
+            delivery.require_open()
+            step = self._step_on(session, hand, delivery)
             try:
                 yield step
             except BaseException:
                 await given_up(session)
                 raise
+            finally:
+                step.over = BLOCK_ENDED
             if await given_up(session):
                 raise unfinished(None)
             session.ensure_usable()
-            await self._commit(
-                hand, session, [*step.sends, *(delivery.sends if is_end else ())], is_end=is_end
-            )
+            delivery.require_open()
+            sends = [*step.sends, *(delivery.sends if is_end else ())]
+            try:
+                await self._commit(hand, session, sends, is_end=is_end)
+            except ConnectionLostError as error:
+                if self._loop.time() - begun < self._lease.total_seconds():
+                    raise
+                raise HandlerError(SILENT.format(self._lease)) from error
+            if is_end:
+                delivery.over = FINISHED
         await make_calls((*step.afterwards, *(delivery.afterwards if is_end else ())))
 
+    def _step_on(self, session: ReceiveSession, hand: InHand, delivery: LongDelivery) -> Step:
+        scope = current_scope()
+        if scope is not None:
+            session.admit(scope)
+        session.start_attempt()
+        return Step(
+            _row(hand.work),
+            delivery.headers,
+            delivery.receive_address,
+            session,
+            self._dispatcher,
+            {},
+            destinations=self._destinations(delivery),
+        )
+
     async def _note_progress(self, hand: InHand, fraction: float, note: str) -> None:
-        if hand.cancelling is not None:
-            raise hand.cancelling.error()
+        self._held(hand)
         if not await self._pool_run(self._table.progress(hand.work, fraction, note)):
             hand.is_lost = True
             raise _lost(hand)
@@ -423,7 +449,7 @@ class LongWork(Service):
 
     def _delivery(self, hand: InHand, items: dict[str, object]) -> LongDelivery:
         address = self._parts.address.neighbour(hand.work.queue)
-        outside = cast("ReceiveSession", Outside(self._pool))
+        outside = cast("ReceiveSession", Outside(self._pool, hand.sessions))
         row, headers = _row(hand.work), decode_headers(hand.work.headers)
         delivery = LongDelivery(row, headers, address, outside, self._dispatcher, dict(items))
         delivery.step = partial(self._step, hand, delivery)
@@ -438,6 +464,17 @@ class LongWork(Service):
 
 def _row(work: Work) -> MessageRow:
     return MessageRow(work.id, None, work.headers, work.body, 0)
+
+
+def _tell_late(hand: InHand, error: BaseException | None) -> None:
+    """Tell of what a handler raised when it had ended its message: there is nothing to retry."""
+    if hand.is_finished and error is not None:
+        logger.error(
+            "The handler of message %s failed when it had ended the message, which stays ended: %s",
+            hand.work.id,
+            text_of(error),
+            exc_info=error,
+        )
 
 
 def _lost(hand: InHand) -> LeaseLostError:

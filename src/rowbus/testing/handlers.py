@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from rowbus import ClaimNotFoundError, HandlerError, LeaseLostError
-from rowbus.endpoint.long_context import LongDelivery, Outside
+from rowbus.endpoint.long_context import BLOCK_ENDED, FINISHED, LongDelivery, Outside, Step
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.steps.chain import with_mutators, with_own_steps
 from rowbus.messages.address import QueueAddress
@@ -161,34 +161,36 @@ class LongAttempt(LongDelivery):
         outbox: Outbox,
     ) -> None:
         dispatcher = cast("Dispatcher", outbox)
-        outside = cast("ReceiveSession", Outside(cast("SessionPool", session)))
+        outside = cast("ReceiveSession", Outside(cast("SessionPool", session), set()))
         super().__init__(row, headers, address, outside, dispatcher, items={})
         inside = cast("ReceiveSession", session)
-        self._begun = partial(Delivery, row, headers, address, inside, dispatcher, items={})
+        self._begun = partial(Step, row, headers, address, inside, dispatcher, items={})
         self._outbox = outbox
-        self._is_finished = False
         self.step = self._open
         self.note_progress = self._note
 
     async def leave(self) -> None:
         """Send what the handler sent outside of its blocks, at its end; nothing after a block that finished it."""
-        if not self._is_finished:
+        if not self.over:
             await self._outbox.leave(self.sends, immediate=False)
 
     @asynccontextmanager
-    async def _open(self, is_end: bool) -> AsyncGenerator[Delivery]:  # noqa: FBT001 - as `step`
+    async def _open(self, is_end: bool) -> AsyncGenerator[Step]:  # noqa: FBT001 - as `step`
         self._ensure_unfinished()
         step = self._begun()
-        yield step
+        try:
+            yield step
+        finally:
+            step.over = BLOCK_ENDED
         await self._outbox.leave([*step.sends, *(self.sends if is_end else ())], immediate=False)
-        self._is_finished = is_end
+        self.over = FINISHED if is_end else ""
 
     async def _note(self, fraction: float, note: str) -> None:
         self._ensure_unfinished()
         self._outbox.progress.append((fraction, note))
 
     def _ensure_unfinished(self) -> None:
-        if self._is_finished:
+        if self.over:
             text = f"The work of message {self.id} is over: nothing of this is committed."
             raise LeaseLostError(text, queue=self.receive_address.canonical, claim=1)
 

@@ -25,6 +25,8 @@ PROGRAMS = ("long 1", "long 2")
 KINDS = "long command event delayed long published command event process long"
 HELD = """select count(*) from "Long.Running" where process like %s and (lease > clock_timestamp() or %s)"""
 REFUSED = "another process has it"
+RUNNING = """select from "Long.Running" having count(*) <= 60"""
+"""The survivor can take all that the other has: more than a hundred would wait for the end of others."""
 PATIENCE = 40.0
 """Seconds, at most, to be taken over; the checker says what is too long."""
 
@@ -47,7 +49,8 @@ class _Long(Fault):
             self._await_work(system, system.programs[name])
 
     def _victim(self, system: System) -> Program:
-        """Give one of the two, when both are at work: the other is to take over."""
+        """Give one of the two, when both are at work and the other can take over all of it."""
+        await_that(lambda: system.sees(RUNNING), "fewer messages in hand", PATIENCE)
         for name in PROGRAMS:
             self._await_work(system, system.programs[name])
         return system.programs[system.moments.choice(PROGRAMS)]

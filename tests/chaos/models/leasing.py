@@ -1,8 +1,9 @@
 """Running work that is held by a lease: one that is late, frozen or cut off, and another that takes over from it.
 
 A process holds the row under an epoch. Its end is a transaction that begins by locking the row, if the epoch is still
-its own, and deletes it with what the handler did. Nobody takes a row that is locked; the server ends a session that is
-silent in its transaction. Time is the adversary's: a lease may be over at any moment.
+its own, and deletes it with what the handler did. Nobody takes a row that is locked, while its process renews the lease
+all the same; the server ends a session that is silent in its transaction. Time is the adversary's: a lease may be over
+at any moment.
 """
 
 from __future__ import annotations
@@ -87,13 +88,13 @@ class Leasing:
         if process.epoch is None:
             if state.is_there and not state.is_leased and state.locked_by is None:
                 yield f"{index} takes it", self._take(state, index)
-        elif process.is_ending:
+            return
+        if state.is_there and state.epoch == process.epoch:
+            yield f"{index} renews its lease", replace(state, is_leased=True)
+        if process.is_ending:
             yield f"{index} commits its end", self._commit(state, index, process.taking)
-        else:
-            if state.is_there and state.epoch == process.epoch and state.locked_by is None:
-                yield f"{index} renews its lease", replace(state, is_leased=True)
-            if state.locked_by is None:
-                yield f"{index} begins its end", self._begin_end(state, index, process)
+        elif state.locked_by is None:
+            yield f"{index} begins its end", self._begin_end(state, index, process)
 
     def _take(self, state: State, index: int) -> State:
         epoch = state.epoch + (self.mutant != "one epoch" or state.epoch == 0)

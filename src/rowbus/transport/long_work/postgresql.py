@@ -50,7 +50,7 @@ class LongWorkTable(table.LongWorkTable, RecordTable):
         return Statement(self._renew, {**_keys(work), "lease": lease}, _renewed)
 
     def hold(self, work: Work, lease: timedelta) -> Statement[bool]:
-        """Hold and lock a row; see the base."""
+        """Lock a row; see the base."""
         return Statement(self._hold, {**_key(work), "lease": lease}, self._is_own)
 
     def fail(self, work: Work) -> Statement[bool]:

@@ -121,7 +121,10 @@ class LongWorkTable(RecordStatements):
         raise NotImplementedError
 
     def hold(self, work: Work, lease: timedelta) -> Statement[bool]:
-        """Hold a row for longer, and lock it; say whether it is still this process's."""
+        """Keep a row from others while this transaction is open; say whether it is still this process's.
+
+        The server ends the session when it is silent for as long as a lease.
+        """
         raise NotImplementedError
 
     def fail(self, work: Work) -> Statement[bool]:

@@ -163,9 +163,13 @@ class Delivery(Attempt):
         """The queue in which the message is to be handled: where retries go, and what a failure names."""
         return self.forward_to or self.receive_address
 
+    def require_open(self) -> None:
+        """Raise HandlerError in code that runs when its handler has ended: nothing would leave any more."""
+        require_unfinished()
+
     def send(self, *sends: AnySend) -> None:
         """Send when the attempt has succeeded, under the transaction mode."""
-        require_unfinished()
+        self.require_open()
         self._dispatcher.note(sends)
         self.sends.extend(sends)
 
@@ -174,7 +178,7 @@ class Delivery(Attempt):
 
         Raises QueueNotFoundError, StorageError.
         """
-        require_unfinished()
+        self.require_open()
         self._dispatcher.note([unique.send])
         if immediate or self._session.ended:
             return await self._dispatcher.send_once(unique)
@@ -189,7 +193,7 @@ class Delivery(Attempt):
 
     def append(self, event: AppendedEvent) -> None:
         """Append to a log when the attempt has succeeded, under the transaction mode, like a send."""
-        require_unfinished()
+        self.require_open()
         self.sends.append(event)
 
     def call_afterwards(self, call: Callable[[], object]) -> None:
@@ -197,7 +201,7 @@ class Delivery(Attempt):
 
         Raises HandlerError for what would run nothing.
         """
-        require_unfinished()
+        self.require_open()
         check_call(call)
         message_id = self.headers.get(Header.MESSAGE_ID) or self.id
         self.afterwards = (*self.afterwards, CallAfterCommit(call, message_id))

@@ -1,4 +1,5 @@
--- Hold running work for longer. A row that is locked, by a transaction of its handler perhaps, stays as it is.
+-- Hold running work for longer, also while a transaction of its handler is open. A row that somebody else locks stays
+-- as it is.
 -- Locks the other rows and waits for none; returns a row for each that is still held under its epoch: id, and who has
 -- cancelled it and why.
 with held as (
@@ -12,7 +13,7 @@ free as (
     select known.id
     from :"schema".:"running" as known
     inner join held on known.id = held.id and known.epoch = held.epoch
-    for update of known skip locked
+    for no key update of known skip locked
 ),
 
 renewed as (

@@ -1,0 +1,174 @@
+"""Blocks of `context.transaction()`: what is done with them by mistake is refused, and nobody waits for one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import rowbus
+from rowbus.messages.headers import Header
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
+from tests.conformance.transport import eventually
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="handlers that take long work on PostgreSQL alone")
+
+NO_RETRIES = rowbus.Recoverability(immediate=0, delayed=0)
+RUNNING = '"Sales.Running"'
+left: list[Any] = []
+
+
+async def opens_two(message: dict[str, Any], context: rowbus.LongContext) -> None:
+    async with context.transaction(), context.transaction(finish=True):
+        pass
+
+
+def opens_two_in_a_thread(message: dict[str, Any], context: rowbus.SyncLongContext) -> None:
+    with context.transaction(), context.transaction(finish=True):
+        pass
+
+
+async def leaves_one(message: dict[str, Any], context: rowbus.LongContext) -> None:
+    left.append(context.transaction())
+    await left[-1].__aenter__()
+
+
+def leaves_one_in_a_thread(message: dict[str, Any], context: rowbus.SyncLongContext) -> None:
+    left.append(context.transaction())
+    left[-1].__enter__()
+
+
+async def sends_too_late(message: dict[str, Any], context: rowbus.LongContext) -> None:
+    async with context.transaction() as step:
+        pass
+    await step.send(ERROR, message, type="Shop.Order")
+
+
+async def is_silent(message: dict[str, Any], context: rowbus.LongContext) -> None:
+    async with context.transaction():
+        await asyncio.sleep(1.1)  # long sleep: for longer than its lease
+
+
+async def does_too_much(message: dict[str, Any], context: rowbus.LongContext) -> None:
+    await context.progress(1.5)
+
+
+def says_nothing(message: dict[str, Any], context: rowbus.SyncLongContext) -> None:
+    context.progress(0.5, None)  # type: ignore[arg-type]  # the mistake
+
+
+MISTAKES: dict[Any, str] = {
+    opens_two: "is open already",
+    opens_two_in_a_thread: "is open already",
+    leaves_one: "while a block of context.transaction() was open",
+    leaves_one_in_a_thread: "while a block of context.transaction() was open",
+    sends_too_late: "The block of this context has ended",
+    is_silent: "as long as a lease (0:00:01)",
+    does_too_much: "a number from 0 to 1, and not 1.5",
+    says_nothing: "is a str, and not None",
+}
+
+
+async def test_what_is_done_by_mistake_fails_its_message_at_once(endpoints: Endpoints) -> None:
+    sales = endpoints.make("Sales", recoverability=NO_RETRIES, long_lease=timedelta(seconds=1))
+    for handler in MISTAKES:
+        sales.handler(handler.__name__, long=True)(handler)
+    async with sales:
+        for handler in MISTAKES:
+            await sales.send("Sales", {}, type=handler.__name__)
+
+        async def failed() -> bool:
+            return await endpoints.backend.count(ERROR) == len(MISTAKES)
+
+        await eventually(failed)
+        left.clear()
+    rows = await endpoints.backend.rows(ERROR)
+    said = {
+        row.headers[Header.ENCLOSED_MESSAGE_TYPES]: str(row.headers[Header.EXCEPTION_MESSAGE]) for row in rows
+    }
+    assert [name for one, text in MISTAKES.items() if text not in said[name := one.__name__]] == []
+
+
+async def test_what_comes_after_the_end_of_the_message_is_refused_and_told_of(
+    endpoints: Endpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    sales = endpoints.make("Sales")
+
+    @sales.handler("Shop.Messages.PlaceOrder", long=True)
+    async def place(message: PlaceOrder, context: rowbus.LongContext) -> None:
+        async with context.transaction(finish=True):
+            pass
+        await context.send(ERROR, message)
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"))
+        await eventually(lambda: "when it had ended the message" in caplog.text)
+    assert "context.transaction(finish=True) has ended the message" in caplog.text
+    assert await endpoints.backend.count(ERROR) == 0
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_an_open_block_hides_no_progress_and_is_cancelled(
+    endpoints: Endpoints, *, is_async: bool
+) -> None:
+    sales, begun = endpoints.make("Sales", recoverability=NO_RETRIES), threading.Event()
+
+    async def place(message: PlaceOrder, context: rowbus.LongContext) -> None:
+        async with context.transaction() as step:
+            await context.progress(0.5, "half\0of it")
+            begun.set()
+            await step.connection.execute("select pg_sleep(1000)")
+
+    def place_in_thread(message: PlaceOrder, context: rowbus.SyncLongContext) -> None:
+        with context.transaction() as step:
+            context.progress(0.5, "half\0of it")
+            begun.set()
+            step.connection.execute("select pg_sleep(1000)")
+
+    sales.handler("Shop.Messages.PlaceOrder", long=True)(place if is_async else place_in_thread)
+    async with sales:
+        sent = await sales.send("Sales", PlaceOrder("1"))
+        await eventually(begun.is_set)
+        status = await sales.status("Sales", sent)
+        await endpoints.backend.execute(f"update {RUNNING} set cancelled_by = 'ann', cancelled_why = 'no'")
+
+        async def failed() -> bool:
+            return await endpoints.backend.count(ERROR) == 1
+
+        await eventually(failed)
+    assert status is not None
+    assert (status.fraction, status.note) == (0.5, r"half\x00of it")
+
+
+async def test_a_thread_that_was_left_to_itself_commits_nothing_any_more(endpoints: Endpoints) -> None:
+    await endpoints.backend.execute("create table steps (attempt int)")
+    sales = endpoints.make("Sales", recoverability=rowbus.Recoverability(immediate=100, delayed=0))
+    attempts, refused = list[int](), list[str]()
+    is_left, is_refused = threading.Event(), threading.Event()
+
+    @sales.handler("Shop.Messages.PlaceOrder", long=True, time_limit=timedelta(seconds=0.3))
+    def place(message: PlaceOrder, context: rowbus.SyncLongContext) -> None:
+        attempts.append(len(attempts))
+        is_first = len(attempts) == 1
+        if is_first:
+            is_left.wait()
+        else:
+            is_left.set()
+            is_refused.wait()
+        try:
+            with context.transaction() as step:
+                step.connection.execute("insert into steps values (%s)", [int(is_first)])
+        except rowbus.HandlerError as error:
+            refused.append(str(error))
+            is_refused.set()
+
+    async def is_done() -> bool:
+        return await endpoints.backend.values("select attempt from steps") == [0]
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"))
+        await eventually(is_done)
+    assert "has to end before the handler does" in refused[0]
