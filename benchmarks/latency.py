@@ -22,6 +22,8 @@ from benchmarks.workload import MESSAGE, PlaceOrder, empty
 
 ROUNDS = 3
 MESSAGES, LEAST = 300, 20
+Size = int | Literal["auto"]
+SIZES: tuple[Size, ...] = (1, "auto", 100)
 PATIENCE = 60.0  # seconds for one message
 QUEUE = {50: 5.0, 99: 20.0}  # ms, by percentile
 TICK = (SETTINGS.tick_period or timedelta()) / timedelta(milliseconds=1)
@@ -36,17 +38,16 @@ def rest(chance: random.Random) -> float:
 def latency(bench: Bench) -> list[Result]:
     """(a2) One message at rest."""
     count = max(LEAST, int(MESSAGES * bench.scale))
-    queue, auto = _AtRest(bench.dsn, count), _AtRest(bench.dsn, count, batch_size="auto")
+    queues = {f"queue, batch_size {size}": _AtRest(bench.dsn, count, size) for size in SIZES}
     log = Latencies(ours(bench.dsn, "latency"), count, rest)
-    sides = [queue.side("queue"), auto.side("queue, batch_size auto"), log.side()]
-    bench.meter.alternate(sides, min(ROUNDS, bench.rounds))
+    sides = [queue.side(name) for name, queue in queues.items()]
+    bench.meter.alternate([*sides, log.side()], min(ROUNDS, bench.rounds))
     return [
         Result(
             f"(a2) latency at rest, {name}, p{percent}", percentile(found, percent), most, " ms", at_most=True
         )
         for name, found, targets in (
-            ("queue", queue.milliseconds, QUEUE),
-            ("queue, batch_size auto", auto.milliseconds, QUEUE),
+            *((name, queue.milliseconds, QUEUE) for name, queue in queues.items()),
             ("log", log.milliseconds, LOG),
         )
         for percent, most in targets.items()
@@ -56,7 +57,7 @@ def latency(bench: Bench) -> list[Result]:
 class _AtRest:
     """An endpoint, and a client that sends to it, one message at a time."""
 
-    def __init__(self, dsn: str, messages: int, batch_size: int | Literal["auto"] = 1) -> None:
+    def __init__(self, dsn: str, messages: int, batch_size: Size) -> None:
         self._dsn, self._messages = dsn, messages
         self._settings = rowbus.EndpointSettings(concurrency=1, batch_size=batch_size)
         self.milliseconds: list[list[float]] = []

@@ -7,29 +7,39 @@ concurrency; it does not read the message.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import statistics
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import psycopg
 
 import rowbus
 from benchmarks.handlers import Countdown, Handler, sending, side
-from benchmarks.measuring import Side, ratio
+from benchmarks.measuring import Measurement, Side, ratio
 from benchmarks.reporting import Bench, Result, show
 from benchmarks.workload import BODY, ERROR, TABLE, PlaceOrder, fill, headers_text
 from rowbus.messages.message import OutgoingMessage
 from rowbus.transport.receiving.decisions import FROM_THE_START
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from typing import LiteralString
 
     from psycopg.abc import Params
 
 INSERT: LiteralString = "insert into bench_orders (order_id, total) values (%s, %s)"
+UPDATE: LiteralString = "update bench_counters set count = count + 1 where id = %s"
 MOST_CPU = {1: 240.0, 8: 200.0}  # µs of the client a message, by concurrency
 SENDS_AT_A_TIME, MOST_CPU_OF_SENDS = 4, 180.0
 LEAST_OF_AUTO = {"1": 1.0, "100": 0.9}
 """Share of the rate of units of so many messages."""
+
+
+class _Units(NamedTuple):
+    """The runs of units of several sizes."""
+
+    title: str
+    runs: Mapping[str, list[Measurement]]
 
 
 def statement(bench: Bench) -> list[Result]:
@@ -78,27 +88,37 @@ def _cpu(bench: Bench, title: str, sides: list[Side], most: float) -> list[Resul
 
 
 def auto(bench: Bench) -> list[Result]:
-    """(a7) Units that grow with what waits, against those of one message and of a hundred."""
-    messages = bench.messages(20_000)
+    """(a7) Units that grow with what waits, against those of one message and of a hundred; and where rows are hot."""
+    apart = _units(bench, "one statement in the handler", _asynchronous, 20_000, 1)
+    hot = _units(bench, "four slots, ten rows that all handlers change", _hot, 1_000, 4)
+    return [
+        *(_against(apart, size, least) for size, least in LEAST_OF_AUTO.items()),
+        _against(hot, "1", LEAST_OF_AUTO["1"]),
+    ]
+
+
+def _units(
+    bench: Bench, what: str, handler: Callable[[Countdown], Handler], messages: int, concurrency: int
+) -> _Units:
     sizes: dict[str, int | Literal["auto"]] = {"1": 1, "auto": "auto", "100": 100}
     sides = [
         side(
             bench.dsn,
             name,
-            messages,
-            _asynchronous,
-            settings=rowbus.EndpointSettings(concurrency=1, batch_size=size),
+            bench.messages(messages),
+            handler,
+            settings=rowbus.EndpointSettings(concurrency=concurrency, batch_size=size),
             fill=_fill,
         )
         for name, size in sizes.items()
     ]
-    runs = bench.meter.alternate(sides, bench.rounds)
-    title = "(a7) batch_size auto, one statement in the handler"
+    runs, title = bench.meter.alternate(sides, bench.rounds), f"(a7) batch_size auto, {what}"
     show(title, runs)
-    return [
-        Result(f"{title}: against {size}", ratio(runs["auto"], runs[size]), least)
-        for size, least in LEAST_OF_AUTO.items()
-    ]
+    return _Units(title, runs)
+
+
+def _against(units: _Units, size: str, least: float) -> Result:
+    return Result(f"{units.title}: against {size}", ratio(units.runs["auto"], units.runs[size]), least)
 
 
 def _fill(dsn: str, messages: int) -> None:
@@ -106,6 +126,9 @@ def _fill(dsn: str, messages: int) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("drop table if exists bench_orders")
         connection.execute("create table bench_orders (order_id text not null, total float8 not null)")
+        connection.execute("drop table if exists bench_counters")
+        connection.execute("create table bench_counters (id bigint primary key, count bigint not null)")
+        connection.execute("insert into bench_counters select id, 0 from generate_series(0, 9) as id")
 
 
 def _asynchronous(countdown: Countdown) -> Handler:
@@ -114,6 +137,16 @@ def _asynchronous(countdown: Countdown) -> Handler:
         countdown.count()
 
     return insert
+
+
+def _hot(countdown: Countdown) -> Handler:
+    numbers = itertools.count()
+
+    async def add(_message: PlaceOrder, context: rowbus.Context) -> None:
+        await context.connection.execute(UPDATE, (next(numbers) * 7 % 10,))
+        countdown.count()
+
+    return add
 
 
 def _plain(countdown: Countdown) -> Handler:

@@ -126,6 +126,13 @@ async def test_after_a_failed_begin_the_session_can_be_used_again(
     assert await received(receiver, queue) == [b"1"]
 
 
+async def waits_for_lock(session: Session, pid: int) -> None:
+    """Wait until a backend waits for another's lock."""
+    waiting = "select from pg_stat_activity where pid = %s and wait_event_type = 'Lock'"
+    while not session.connection.execute(waiting, [pid]).rowcount:  # noqa: ASYNC110 - it has no event for us
+        await asyncio.sleep(0.005)
+
+
 async def test_after_a_deadlock_of_the_handlers_the_message_goes_back(
     receiver: ReceiveSession, session: Session, other: Session, queue: QueueTable
 ) -> None:
@@ -139,6 +146,7 @@ async def test_after_a_deadlock_of_the_handlers_the_message_goes_back(
         blocked = asyncio.create_task(
             asyncio.to_thread(other.connection.execute, "select from seen where what = 'a' for update")
         )
+        await waits_for_lock(session, other.connection.info.backend_pid)
         with pytest.raises(psycopg.errors.DeadlockDetected):
             await receiver.handler_connection.execute("select from seen where what = 'b' for update")
         await receiver.rollback()
@@ -222,10 +230,7 @@ async def stuck_sending(receiver: ReceiveSession, session: Session) -> AsyncGene
     with session.transaction():
         session.connection.execute('lock table "Billing" in access exclusive mode')
         completing = asyncio.create_task(receiver.commit([billing.send(message(), notify=False)]))
-        waiting = "select from pg_stat_activity where pid = %s and wait_event_type = 'Lock'"
-        pid = receiver.connection.info.backend_pid
-        while not session.connection.execute(waiting, [pid]).rowcount:  # noqa: ASYNC110 - it has no event for us
-            await asyncio.sleep(0.005)
+        await waits_for_lock(session, receiver.connection.info.backend_pid)
         yield completing
 
 

@@ -23,6 +23,7 @@ from rowbus.database.postgresql.driver_hooks import (
     SyncHookedConnection,
     SyncTellingCursor,
 )
+from rowbus.database.postgresql.readiness import complete
 from rowbus.database.statements import Statement, control, load, no_rows
 from rowbus.errors import HandlerError
 from rowbus.running.handling import Awaiting, awaited, subject_in_hand
@@ -124,10 +125,12 @@ class HandlerConnection(HookedConnection, Awaiting):
         return self.pgconn.transaction_status != TransactionStatus.IDLE
 
     async def wait(self, gen: PQGen[T], *interval: Any, **timeout: Any) -> T:  # noqa: ANN401 - psycopg's own
-        """Wait as psycopg does, and be known to."""
+        """Wait as psycopg does, and be known to; a statement and the savepoint before it are one wait."""
         self.waits += 1
         try:
-            return await super().wait(gen, *interval, **timeout)
+            if interval or timeout:
+                return await super().wait(gen, *interval, **timeout)
+            return await complete(self, gen)
         finally:
             self.waits -= 1
 

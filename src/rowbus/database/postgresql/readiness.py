@@ -15,7 +15,8 @@ import asyncio
 import select
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from psycopg.waiting import Wait
+from psycopg import AsyncConnection
+from psycopg.waiting import Ready, Wait
 
 if TYPE_CHECKING:
     import psycopg
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_wait: Final = AsyncConnection.wait  # psycopg's own, whatever a connection's is
+
 LOOK_AGAIN: Final = 0.1  # seconds, as psycopg: what TLS has buffered makes no socket readable
 
 
@@ -31,13 +34,20 @@ async def complete(connection: psycopg.AsyncConnection[Any], exchange: PQGen[T])
     """Run an exchange that sends, and then waits for answers, to its end; raises what it raises."""
     pieces = _Pieces(exchange)
     try:
-        await pieces.wait(connection.pgconn.socket)
+        has_waited = await pieces.wait(connection.pgconn.socket)
     except asyncio.CancelledError:
-        await connection.wait(cast("PQGen[T]", _Interruption(exchange)))
+        await _wait(connection, cast("PQGen[T]", _Interruption(exchange)))
         raise
     if not pieces.ended:
-        return await connection.wait(exchange)
-    return cast("T", pieces.answer)
+        return await _wait(connection, exchange)
+    answer = cast("T", pieces.answer)
+    return answer if has_waited else await _wait(connection, _ended(answer))
+
+
+def _ended(answer: T) -> PQGen[T]:
+    """Be an exchange that has ended: psycopg's wait lets others on now and then, should many such follow each other."""
+    return answer
+    yield
 
 
 async def readable(pgconn: PGconn, until: float) -> bool:
@@ -73,13 +83,15 @@ class _Pieces:
         self.ended = False
         self.answer: object = None
         self._exchange = exchange
+        self._ready: Any = None
         self._loop = asyncio.get_running_loop()
         self._done: asyncio.Future[None] = self._loop.create_future()
 
-    async def wait(self, socket: int) -> None:
-        """Send, and wait for the end."""
+    async def wait(self, socket: int) -> bool:
+        """Send, and wait for the end; say whether there was something to wait for."""
         self._take()
-        if not self._done.done():
+        self._ready = Ready.R
+        if has_to_wait := not self._done.done():
             self._loop.add_reader(socket, self._take)
             self._timer = self._loop.call_later(LOOK_AGAIN, self._look_again)
             try:
@@ -88,6 +100,7 @@ class _Pieces:
                 self._timer.cancel()
                 self._loop.remove_reader(socket)
         self._done.result()
+        return has_to_wait
 
     def _look_again(self) -> None:
         self._timer = self._loop.call_later(LOOK_AGAIN, self._look_again)
@@ -98,7 +111,7 @@ class _Pieces:
         if self._done.done():
             return
         try:
-            waits_for = next(self._exchange)
+            waits_for = self._exchange.send(self._ready)
         except StopIteration as end:
             self.ended, self.answer = True, end.value
             self._done.set_result(None)
@@ -122,5 +135,5 @@ class _Interruption:
             raise asyncio.CancelledError
         return next(self._exchange)
 
-    def send(self, _ready: object) -> Wait:
-        return next(self._exchange)
+    def send(self, ready: Ready) -> Wait:
+        return self._exchange.send(ready)
