@@ -76,15 +76,17 @@ test-helm: $(VENV)/helm.stamp ## Render and lint the Helm chart, and judge what 
 # in a password), no argument of a process, and is not echoed.
 #
 # The folders whose tests run on every database. A server of its own is not needed: each test has a schema of its own,
-# which it removes. One process: what ends sessions would disturb others on a small server.
-ON_EVERY_DATABASE := $(addprefix tests/,conformance endpoint transport) tests/crashes/test_sqlserver_crashes.py
+# which it removes, and ends no sessions but its own.
+ON_EVERY_DATABASE := $(addprefix tests/,conformance endpoint transport sagas platform sqlalchemy web/test_databases.py \
+	database/sqlserver/test_commands.py database/sqlserver/test_own_thread.py crashes/test_sqlserver_crashes.py)
 
 .PHONY: test-sqlserver
 test-sqlserver: export ROWBUS_TEST_STANDIN := none
-test-sqlserver: $(VENV)/dev.stamp ## Run the conformance suite on the SQL Server that the environment variable ROWBUS_TEST_SQLSERVER names
+test-sqlserver: WORKERS = 4
+test-sqlserver: $(VENV)/dev.stamp ## Run what every database must pass on the SQL Server that the environment variable ROWBUS_TEST_SQLSERVER names
 	$(if $(filter command,$(origin ROWBUS_TEST_SQLSERVER)),$(error Others see what is on a command line. Have the address in the environment (see docs/conformance.md), then type: make test-sqlserver))
 	@test -n "$$ROWBUS_TEST_SQLSERVER" || { echo "Say in the environment variable ROWBUS_TEST_SQLSERVER where it is (see docs/conformance.md)." >&2; exit 1; }
-	@$(BIN)/python -m pytest -n 0 -m sqlserver --timeout 300 --tb short $(ON_EVERY_DATABASE) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m sqlserver --timeout 300 --tb short $(ON_EVERY_DATABASE) $(ARGS)
 
 .PHONY: check
 check: check-style check-format check-mypy check-pyright check-imports check-sql check-docs check-citations check-sizes check-hosts ## Run every linter and type checker

@@ -16,19 +16,20 @@ import inspect
 import secrets
 import time
 import uuid
-from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC
 from typing import Any, Self, cast
 
 import pytest
 
 from rowbus.database.sqlserver import driver
-from rowbus.database.sqlserver.driver import DataSource, parse
+from rowbus.database.sqlserver.driver import parse
 from rowbus.errors import RowbusError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.sqlserver_address import SqlServerAddress, quote
 from tests.conformance.backend import Backend, DelayedRow, StoredRow
+from tests.conformance.kept_connections import Made
 
 ATTEMPTS = 40  # to drop a table that a session of the test's, which is just ending, still holds
 PAUSE = 0.05
@@ -52,16 +53,16 @@ class SqlServer(Backend):
         self._schemas = list[str]()
 
     @classmethod
-    async def open(cls, dsn: str, schema: str, made: list[tuple[Any, int]]) -> Self:
+    async def open(cls, dsn: str, schema: str, made: Made) -> Self:
         backend = cls(dsn, schema)
         backend.connection = await asyncio.to_thread(driver.connect, backend._source)
         backend._own = await asyncio.to_thread(driver.connect, backend._source)
-        made.clear()  # these two are the suite's
+        made.forget()  # these two are the suite's
         backend._made = made
         await backend._create(backend.schema)
         return backend
 
-    _made: list[tuple[Any, int]]
+    _made: Made
     _own: driver.DriverConnection  # the suite's eyes and hands; `connection` is the user's
 
     async def close(self) -> None:
@@ -80,7 +81,7 @@ class SqlServer(Backend):
 
         A connection that is closed from beside its own thread may end the process.
         """
-        for session in self._others():
+        for session in self._made.sessions():
             with suppress(Exception):  # it has ended meanwhile, or the server lets the suite end none
                 await self.execute(f"kill {session}")
 
@@ -257,20 +258,20 @@ class SqlServer(Backend):
         return await self.values(f"select entry from {self.table('business')} order by entry")
 
     async def write(self, connection: Any, entry: str) -> None:  # noqa: ANN401 - a handler's or the driver's
-        await _run_on(connection, f"insert into {self.table('business')} (entry) values ({_literal(entry)})")
+        await run_on(connection, f"insert into {self.table('business')} (entry) values ({_literal(entry)})")
 
     async def fail_at_commit(self, connection: Any) -> None:  # noqa: ANN401 - a handler's or the driver's
         """Lose the transaction, and say nothing: what SQL Server has instead of constraints checked at commit."""
         with suppress(Exception):
-            await _run_on(connection, "set xact_abort on; select 1/0")
+            await run_on(connection, "set xact_abort on; select 1/0")
 
     async def fail(self, connection: Any) -> None:  # noqa: ANN401 - a handler's or the driver's
-        await _run_on(connection, "select 1/0")
+        await run_on(connection, "select 1/0")
 
     async def pause(self, connection: Any) -> None:  # noqa: ANN401 - a handler's or the driver's
         until = time.monotonic() + 0.3
         while time.monotonic() < until:
-            await _run_on(connection, "select 1")
+            await run_on(connection, "select 1")
 
     # --- sessions
 
@@ -299,7 +300,7 @@ class SqlServer(Backend):
         return bool(done)
 
     async def terminate_sessions(self) -> int:
-        sessions = self._others()
+        sessions = self._made.sessions()
         for session in sessions:
             try:
                 await self.execute(f"kill {session}")
@@ -308,31 +309,10 @@ class SqlServer(Backend):
         return len(sessions)
 
     async def count_sessions(self) -> int:
-        return len(self._others())
-
-    def _others(self) -> list[int]:
-        return [session for connection, session in self._made if not getattr(connection, "closed", False)]
+        return len(self._made.sessions())
 
 
-@contextmanager
-def noting_connections(monkeypatch: pytest.MonkeyPatch) -> Generator[list[tuple[Any, int]]]:
-    """Note each connection that is made through the driver's seam, with the number the server gives its session.
-
-    So a test that ends sessions ends its own, whatever else runs on the server.
-    """
-    made, connect = list[tuple[Any, int]](), driver.connect
-
-    def noting(source: DataSource) -> driver.DriverConnection:
-        connection = connect(source)
-        made.append((connection, int(_fetch(connection, "select @@spid", ())[0][0])))
-        return connection
-
-    with monkeypatch.context() as patched:
-        patched.setattr(driver, "connect", noting)
-        yield made
-
-
-async def _run_on(connection: Any, command: str) -> None:  # noqa: ANN401 - a handler's or the driver's
+async def run_on(connection: Any, command: str) -> None:  # noqa: ANN401 - a handler's or the driver's
     """Run a command on a handler's connection, or on one of the driver's."""
     if inspect.iscoroutinefunction(inspect.unwrap(connection.execute)):
         await connection.execute(command)

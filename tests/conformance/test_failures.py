@@ -222,7 +222,7 @@ async def test_a_policy_that_always_fails_does_not_keep_others_from_working_nor_
     await transport.send()
 
     await within(others.get())
-    await within(transport.stop(), 5)
+    await within(transport.stop())
     assert await transport.backend.count(transport.address) == 1
 
 
@@ -237,7 +237,7 @@ async def test_a_message_retried_for_ever_goes_back_to_its_queue_when_the_receiv
     await transport.send()
     await eventually(lambda: len(transport.failures) > 20)
 
-    await within(transport.stop(), 5)
+    await within(transport.stop())
 
     assert await transport.backend.count(transport.address) == 1
 

@@ -1,7 +1,8 @@
 """Stops, cancels and times out calls of a driver's, over and over, and ends while some go on.
 
-`stopping_program.py '{"root": …, "standin": …, "times": …}'`: `root` is where `tests` is, `standin` the database of the
-stand-in. A call that Microsoft's driver would not forgive ends the process by a signal, as that driver does.
+`stopping_program.py '{"root": …, "standin": …, "slow": …, "times": …}'`, with the database in ROWBUS_DATABASE: `root`
+is where `tests` is, `standin` the stand-in's database, null on a real server, `slow` what waits for long.
+A call that Microsoft's driver would not forgive ends the process by a signal, as that driver does.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ import asyncio
 import json
 import os
 import sys
+import threading
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from rowbus.database.sqlserver import driver as seam
@@ -21,9 +25,9 @@ from rowbus.database.statements import Query, Statement
 from rowbus.errors import RowbusError
 
 given: dict[str, Any] = json.loads(sys.argv[1])
-database = Database("mssql://tests:secret@standin.invalid/Sales")
+database = Database(os.environ["ROWBUS_DATABASE"])
 threads.AGAIN = 0.01  # seconds: the calls here are interrupted when they have hardly begun
-SLOW = b"waitfor delay '00:01:00'"
+SLOW: bytes = given["slow"].encode()
 LONG = 10.0  # seconds that no beginning takes
 RECEIVE = b"select 1 as one"
 
@@ -43,6 +47,32 @@ def use_standin() -> None:
         return WatchedConnection(driver.connect(given["standin"], autocommit=True), die)
 
     setattr(seam, "connect", connect)  # noqa: B010 - another's
+
+
+def use_server() -> None:
+    """Have each connection to the server tell when it is at work."""
+    connect = seam.connect
+
+    def telling(source: seam.DataSource) -> seam.DriverConnection:
+        connection: Any = connect(source)
+        connection.at_work = threading.Event()
+        connection.cursor = partial(telling_cursor, connection, connection.cursor)
+        return connection  # type: ignore[no-any-return]  # the driver's
+
+    setattr(seam, "connect", telling)  # noqa: B010 - another's
+
+
+def telling_cursor(connection: Any, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - the driver's
+    """Make a cursor that tells when it begins a batch."""
+    cursor = make()
+    execute = cursor.execute
+
+    def telling(*given: object) -> object:
+        connection.at_work.set()
+        return execute(*given)
+
+    cursor.execute = telling
+    return cursor
 
 
 def die(why: str) -> None:
@@ -121,6 +151,9 @@ async def end_all() -> None:
 
 
 if __name__ == "__main__":
-    use_standin()
+    if given["standin"]:
+        use_standin()
+    else:
+        use_server()
     asyncio.run(end_all())
     print("ended", flush=True)  # noqa: T201 - the test reads it
