@@ -273,7 +273,7 @@ class StoredDelta:
         gone = [path for path in _around(held, changed, keys) if index.has_any(_read(held, path, keys))]
         kept = (rows.filter(index.places(rows).is_null()) for path in gone for rows in _read(held, path))
         added = self._files(held.schema).write(chain(kept, rows))
-        actions = [*_removed(gone), *map(_action, added)]
+        actions: Any = chain(_removed(gone), map(_action, added))
         _commit(table, held.schema, actions, commit_properties(batch))
 
     def _opened(self) -> tuple[DeltaTable, Any]:
@@ -295,7 +295,7 @@ class StoredDelta:
         if not small:
             return 0
         added = self._files(held.schema).write(rows for path in small for rows in _read(held, path))
-        actions = [*_removed(small, changes=False), *(_action(file, changes=False) for file in added)]
+        actions: Any = chain(_removed(small, changes=False), (_action(file, changes=False) for file in added))
         try:
             _commit(table, held.schema, actions, commit_properties(None))
         except CommitFailedError:

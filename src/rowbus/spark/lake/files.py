@@ -31,6 +31,8 @@ PIECE: Final = 2**20
 GROUP: Final = 2**23
 """Bytes of a row group at most, about, before they are compressed: so much is read at once."""
 
+_arrow: Any = pa  # its stubs lack some functions, and know no arrays of any type
+
 Partition = dict[str, Any]
 
 
@@ -156,22 +158,23 @@ def grouped(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     held, size = list[pa.RecordBatch](), 0
     for batch in in_pieces(rows):
         if held and size + batch.nbytes > GROUP:
-            yield pa.concat_batches(held)
+            yield _arrow.concat_batches(held)
             held, size = [], 0
         held.append(batch)
         size += batch.nbytes
     if held:
-        yield pa.concat_batches(held)
+        yield _arrow.concat_batches(held)
 
 
 def conformed(batch: Any, schema: pa.Schema) -> pa.RecordBatch:  # noqa: ANN401 - a batch, whose stubs are partial
     """Return rows in other columns, found by their names; NULL where they have none."""
     there = set(batch.schema.names)
     columns: Any = [
-        batch.column(name).cast(kind) if name in there else pa.nulls(batch.num_rows, kind)
+        batch.column(name).cast(kind) if name in there else _arrow.nulls(batch.num_rows, kind)
         for name, kind in zip(schema.names, schema.types, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    rows: pa.RecordBatch = _arrow.RecordBatch.from_arrays(columns, schema=schema)
+    return rows
 
 
 def read_groups(

@@ -25,7 +25,7 @@ from pyiceberg import expressions
 from pyiceberg.io.pyarrow import (
     ArrowScan,
     ParquetFormatWriter,
-    _to_requested_schema,
+    _to_requested_schema,  # pyright: ignore[reportPrivateUsage]  # what ArrowScan uses, without reading all
     pyarrow_to_schema,
     schema_to_pyarrow,
 )
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
 
 _compute: Any = pc  # its stubs lack many functions
+_parquet: Any = pq  # its stubs know no files of the library
 _expressions: Any = expressions  # type checkers do not see what its constructors accept
 
 FILE_BYTES: Final = 64 * 2**20
@@ -177,7 +178,7 @@ class Change(NamedTuple):
             yield from ArrowScan(metadata, self.table.io, schema, ALWAYS_TRUE).to_record_batches([task])
             return
         with self.table.io.new_input(task.file.file_path).open() as file:
-            described, names = pq.read_schema(file), metadata.name_mapping()
+            described, names = _parquet.read_schema(file), metadata.name_mapping()
             told = pyarrow_to_schema(described, names, format_version=metadata.format_version)
             single = {
                 it for it in schema.field_ids if not isinstance(schema.find_type(it), (ListType, MapType))

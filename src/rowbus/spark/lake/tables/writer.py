@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -321,14 +321,15 @@ def _by_name(changes: Any) -> pa.RecordBatch:  # noqa: ANN401 - a batch, whose s
     return sorted_rows
 
 
-class StagedGroups(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StagedGroups:
     """The changes of a table that are too many for memory: row groups of files, read when they are gone through."""
 
     layout: Layout
     table: str
     groups: list[tuple[DataFile, int]]
 
-    def __iter__(self) -> Iterator[StagedChange]:  # type: ignore[override]  # a tuple's would give the fields
+    def __iter__(self) -> Iterator[StagedChange]:
         """Read the changes, in no order."""
         system, root = file_system(self.layout.path)
         for file, group in self.groups:
