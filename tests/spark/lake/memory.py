@@ -33,6 +33,23 @@ EVENT: dict[str, pa.DataType] = {
     "ev_extra2": pa.string(),
 }
 
+SOURCE = SourceTable(
+    name="public.texts",
+    format="json",
+    arguments=[],
+    key=["id"],
+    columns=["id", "text"],
+    types=["int4", "text"],
+    modifiers=[-1, -1],
+    bare=[True, False],
+    virtual=[],
+    shape="shape",
+    reading="",
+    form="",
+    version="",
+    versioning="",
+)
+
 
 def text() -> str:
     return base64.b64encode(os.urandom(750_000)).decode()
@@ -60,10 +77,7 @@ def alone(what: str, work: Callable[[], None]) -> None:
 def measure(folder: Path, kind: TableFormat, rows: int, changes: int) -> None:
     lake, staged = LakeFolder(folder), folder / "staged"
     lake.settle(kind)
-    described = (["id"], ["id", "text"], ["int4", "text"], [-1, -1], [True, False], [])
-    table = FollowedTable(
-        lake, "", SourceTable("public.texts", "json", [], *described, "shape", "", "", "", "")
-    )
+    table = FollowedTable(lake, "", SOURCE)
     settings = TablesSettings(lake.path, "changes", ("*",), "", kind)
     schema = table.schema([])
 
