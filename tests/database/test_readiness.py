@@ -10,6 +10,8 @@ import pytest
 from rowbus.database.statements import Query, Statement, scalar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.postgresql.receive_session import ReceiveSession
     from rowbus.database.statements import Rows
@@ -47,6 +49,34 @@ async def test_what_fills_the_socket_is_sent_to_its_end(receiver: ReceiveSession
     )
 
     assert list(answer) == [(30_000_000, 1)]
+
+
+async def test_a_handlers_statement_and_its_savepoint_register_the_socket_once(
+    receiver: ReceiveSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, registered = asyncio.get_running_loop(), list[object]()
+    add_reader = loop.add_reader
+    await receiver.begin(statement(b"select 1"))
+    receiver.start_attempt()
+
+    def note(file: int, call: Callable[..., object], *arguments: object) -> None:
+        registered.append(call)
+        add_reader(file, call, *arguments)
+
+    monkeypatch.setattr(loop, "add_reader", note)
+    cursor = await receiver.connection.execute("select pg_sleep(0.02), repeat('x', 1000)")
+
+    assert await cursor.fetchone() == ("", "x" * 1000)
+    assert receiver.connection.savepoint_set
+    assert len(registered) == 1
+
+
+async def test_a_handlers_statement_that_fills_the_socket_is_sent_to_its_end(
+    receiver: ReceiveSession,
+) -> None:
+    cursor = await receiver.connection.execute("select length(%s)", ["x" * 30_000_000])
+
+    assert await cursor.fetchone() == (30_000_000,)
 
 
 async def test_a_wait_that_is_cancelled_cancels_the_statement(

@@ -36,10 +36,10 @@ async def complete(connection: psycopg.AsyncConnection[Any], exchange: PQGen[T])
     try:
         has_waited = await pieces.wait(connection.pgconn.socket)
     except asyncio.CancelledError:
-        await _wait(connection, cast("PQGen[T]", _Interruption(exchange)))
+        await _wait(connection, cast("PQGen[T]", _Rest(pieces, is_interrupted=True)))
         raise
     if not pieces.ended:
-        return await _wait(connection, exchange)
+        return await _wait(connection, cast("PQGen[T]", _Rest(pieces, is_interrupted=False)))
     answer = cast("T", pieces.answer)
     return answer if has_waited else await _wait(connection, _ended(answer))
 
@@ -82,7 +82,8 @@ class _Pieces:
     def __init__(self, exchange: PQGen[Any]) -> None:
         self.ended = False
         self.answer: object = None
-        self._exchange = exchange
+        self.waits_for = Wait.R
+        self.exchange = exchange
         self._ready: Any = None
         self._loop = asyncio.get_running_loop()
         self._done: asyncio.Future[None] = self._loop.create_future()
@@ -111,29 +112,33 @@ class _Pieces:
         if self._done.done():
             return
         try:
-            waits_for = self._exchange.send(self._ready)
+            self.waits_for = self.exchange.send(self._ready)
         except StopIteration as end:
             self.ended, self.answer = True, end.value
             self._done.set_result(None)
         except Exception as error:  # noqa: BLE001 - raised where the answers are awaited
             self._done.set_exception(error)
         else:
-            if waits_for is not Wait.R:  # the socket takes no more for now
+            if self.waits_for is not Wait.R:  # the socket takes no more for now
                 self._done.set_result(None)
 
 
-class _Interruption:
-    """An exchange whose first step interrupts psycopg's wait, which then sees to its end."""
+class _Rest:
+    """The rest of an exchange, for psycopg's wait, whose first step asks what the exchange waits for.
 
-    def __init__(self, exchange: PQGen[Any]) -> None:
-        self._exchange = exchange
-        self._is_told = False
+    Where the task was interrupted that step interrupts psycopg's wait, which then sees to the end.
+    """
+
+    def __init__(self, pieces: _Pieces, *, is_interrupted: bool) -> None:
+        self._pieces = pieces
+        self._is_interrupted = is_interrupted
 
     def __next__(self) -> Wait:
-        if not self._is_told:
-            self._is_told = True
+        if self._is_interrupted:
+            self._is_interrupted = False
             raise asyncio.CancelledError
-        return next(self._exchange)
+        return self._pieces.waits_for
 
     def send(self, ready: Ready) -> Wait:
-        return self._exchange.send(ready)
+        self._pieces.waits_for = self._pieces.exchange.send(ready)
+        return self._pieces.waits_for
