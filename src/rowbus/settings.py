@@ -297,6 +297,8 @@ class EndpointSettings:
             given = getattr(self, name)
             if given != "auto" and given < least:
                 raise ConfigurationError(f"{name} is {given}; it must be at least {least}.")
+        if self.long_lease > timedelta(days=1):
+            raise ConfigurationError(f"long_lease is {self.long_lease}; it must be at most a day.")
         for name in ("max_records_to_peek", "throttle_after_failures"):
             given = getattr(self, name)
             if given is not None and given < 1:

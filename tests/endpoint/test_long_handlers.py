@@ -401,10 +401,20 @@ async def test_a_copy_that_comes_while_the_first_is_still_handled_is_a_duplicate
     assert calls == ["first"]
 
 
-@pytest.mark.parametrize("options", [{"long_concurrency": 0}, {"long_lease": timedelta(milliseconds=1)}])
-def test_settings_that_cannot_work_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(rowbus.ConfigurationError, match="it must be at least"):
-        rowbus.EndpointSettings(**options)
+def test_settings_and_handlers_that_cannot_work_are_refused() -> None:
+    wrong: list[dict[str, Any]]
+    wrong = [{"long_concurrency": 0}, {"long_lease": timedelta(0)}, {"long_lease": timedelta.max}]
+    for options in wrong:
+        with pytest.raises(rowbus.ConfigurationError, match="it must be at"):
+            rowbus.EndpointSettings(**options)
+    sales = rowbus.Endpoint("Sales")
+    sales.handler("A")(_take)
+    with pytest.raises(rowbus.ConfigurationError, match="must be the only one"):
+        sales.handler("A", long=True)(_take)
+
+
+async def _take(message: dict[str, Any]) -> None:
+    pass
 
 
 def test_sql_server_has_no_work_to_ask_about() -> None:

@@ -222,6 +222,34 @@ async def test_consumers_of_logs_come_to_their_end_with_their_retries(database: 
     assert seen == ["event", "event", "remind 4"]
 
 
+async def test_drain_waits_for_handlers_that_take_long_and_those_of_somebody_else_are_refused(
+    database: str,
+) -> None:
+    sales, seen = rowbus.Endpoint("Sales"), list[str]()
+
+    @sales.handler(long=True)
+    async def place(message: PlaceOrder, context: rowbus.LongContext) -> None:
+        async with context.transaction() as step:
+            await step.connection.execute("select pg_sleep(0.05)")
+        await context.send("Sales", Remind(message.number), delay=HOUR)
+        seen.append("placed")
+
+    @sales.handler
+    async def remind(message: Remind) -> None:
+        seen.append("reminded")
+
+    async with running(sales, database=database) as bus:
+        await bus.send("Sales", PlaceOrder(1))
+        await bus.drain()
+    assert seen == ["placed", "reminded"]
+    with psycopg.connect(database, autocommit=True) as connection:
+        put = """insert into "Sales.Running" (id, queue, headers, body) values (gen_random_uuid(), 'q', '{}', '')"""
+        connection.execute(put)
+    with pytest.raises(rowbus.ConfigurationError, match=r"wait from before: .*Sales\.Running"):
+        async with running(sales, database=database):
+            raise AssertionError
+
+
 def test_running_needs_an_endpoint() -> None:
     with pytest.raises(rowbus.ConfigurationError, match="Say which endpoint is to run"):
         running()

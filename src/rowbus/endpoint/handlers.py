@@ -161,6 +161,7 @@ class Handlers:
         for name in names:
             self._refuse_second_class(name, kind)
             self._refuse_second_limit(name, limit)
+            self._refuse_beside_long(name, long=long)
         if is_event(kind) if subscribe is None else subscribe:
             self._events.update((event_name(kind) if _is_named(kind, name) else name, None) for name in names)
         for name in names:
@@ -209,6 +210,10 @@ class Handlers:
     def _refuse_second_limit(self, name: str, limit: Limit | None) -> None:
         if limit is not None and any(handler.limit for handler in self._by_type.get(name, ())):
             raise ConfigurationError(f"{name} has a limit already: its handlers share it.")
+
+    def _refuse_beside_long(self, name: str, *, long: bool) -> None:
+        if any(long or other.is_long for other in self._by_type.get(name, ())):
+            raise ConfigurationError(f"A handler of {name} takes long, so it must be the only one.")
 
     def each(self) -> Iterator[tuple[str, Handler]]:
         """Go through the handlers, with the wire name of what each takes."""

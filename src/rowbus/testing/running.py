@@ -26,6 +26,7 @@ from rowbus.testing.outcome import SentMessage
 from rowbus.testing.record import Move, State, next_move, time_to_pass
 from rowbus.transport.client import AsyncClient
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.long_work.table import COLUMNS, long_work_address, long_work_table
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_queue
 
@@ -67,6 +68,7 @@ class Running:
         tables = [endpoint.delayed_table for endpoint in endpoints]
         self._delayed = [table for table in tables if table is not None]
         self._inputs = [address for endpoint in endpoints for address in endpoint.input_addresses()]
+        self._long: list[QueueAddress] = []
         self._after = 0
 
     async def send(
@@ -126,6 +128,8 @@ class Running:
         queues = [shape.address for shape in shapes if shape.is_queue]
         delayed = await self._session.run(catalog.find_delayed())
         self._tables = {address.canonical: address for address in (*queues, *delayed)}
+        own = [long_work_address(endpoint.name, endpoint.addresses) for endpoint in self._endpoints]
+        self._long = [one for one in await _find_long(self._session, self._addresses) if one in own]
         async with self._session.transaction():
             await self._session.run_all(record.create_record())
             await self._session.run_all([record.record(address) for address in self._tables.values()])
@@ -169,6 +173,8 @@ class Running:
             await session.run(record.one_state())
             for address in self._inputs:
                 queued += (await session.run(catalog.queue_state(address, 1))).depth
+            for address in self._long:
+                queued += len(await session.run(long_work_table(address).list()))
             for address in self._delayed:
                 seconds = await session.run(delayed_table(address).next_due())
                 due += [] if seconds is None else [seconds]
@@ -345,8 +351,16 @@ async def _refuse_messages(session: AsyncSession, addresses: Addresses) -> None:
     found = [each for each in queues if (await session.run(catalog.queue_state(each, 1))).depth]
     for each in await session.run(catalog.find_delayed()):
         found += [] if await session.run(delayed_table(each).next_due()) is None else [each]
+    for each in await _find_long(session, addresses):
+        found += [each] if await session.run(long_work_table(each).list()) else []
     if found:
         raise ConfigurationError(
             f"In the database of the test messages wait from before: in {', '.join(map(str, found))}. Name another "
             "database, or say running(…, leftovers=True) to have them handled."
         )
+
+
+async def _find_long(session: AsyncSession, addresses: Addresses) -> list[QueueAddress]:
+    """Return the tables of messages whose handlers take long."""
+    asked = catalog_of(addresses).find_tables(COLUMNS)
+    return [] if asked is None else await session.run(asked)

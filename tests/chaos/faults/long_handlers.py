@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.chaos.system import System
 
 PROGRAMS = ("long 1", "long 2")
-KINDS = "long command event delayed long published command event process long"
+KINDS = "long command event delayed published command event process"
 HELD = """select count(*) from "Long.Running" where process like %s and (lease > clock_timestamp() or %s)"""
 REFUSED = "another process has it"
 RUNNING = """select from "Long.Running" having count(*) <= 60"""
@@ -50,7 +50,7 @@ class _Long(Fault):
 
     def _victim(self, system: System) -> Program:
         """Give one of the two, when both are at work and the other can take over all of it."""
-        await_that(lambda: system.sees(RUNNING), "fewer messages in hand", PATIENCE)
+        await_that(lambda: system.sees(RUNNING), "fewer messages in hand", 3 * PATIENCE)
         for name in PROGRAMS:
             self._await_work(system, system.programs[name])
         return system.programs[system.moments.choice(PROGRAMS)]

@@ -320,6 +320,9 @@ def test_only_some_exceptions_are_retried_and_the_retries_of_a_handler_win() -> 
         lambda: Retries(-1),
         lambda: Retries(backoff=lambda _retry: 5),  # type: ignore[arg-type, return-value]  # the mistake
         lambda: Retries(backoff=timedelta(seconds=5)),  # type: ignore[arg-type]  # the mistake
+        lambda: Retries(3, backoff=[timedelta(), timedelta(), timedelta(), None].__getitem__),  # type: ignore[arg-type]  # as above
+        lambda: Retries(retry_on=(int,)),  # type: ignore[arg-type]  # as above
+        lambda: exponential("1s", factor="2"),  # type: ignore[arg-type]  # as above
         lambda: Retries(3, backoff=lambda _retry: timedelta(days=2)),
         lambda: Retries(retry_on=ValueError),  # type: ignore[arg-type]  # the mistake
         lambda: Recoverability(backoff="1s"),  # type: ignore[arg-type]  # the mistake

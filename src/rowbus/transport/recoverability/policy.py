@@ -98,19 +98,21 @@ def exponential(
         raise ConfigurationError(
             f"A back-off begins with more than nothing and at most its cap, not with {begin} of {most}."
         )
-    if not 1 <= factor < math.inf:
+    given: object = factor
+    if not isinstance(given, int | float) or not 1 <= given < math.inf:
         raise ConfigurationError(f"factor is {factor!r}; give a number of at least 1.")
     return Exponential(begin, most, factor, jitter)
 
 
-def check_backoff(backoff: Backoff) -> None:
-    """Raise ConfigurationError for what is no function of a number, or returns no delay for a first retry."""
+def check_backoff(backoff: Backoff, retries: int) -> None:
+    """Raise ConfigurationError for what is no function of a number, or returns no delay for the first or last retry."""
     check_function(backoff, "The back-off", "retry")
-    first: object = backoff(1)
-    if not isinstance(first, timedelta) or first < timedelta():  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
-        raise ConfigurationError(
-            f"The back-off {backoff!r} returns {first!r} for a first retry; it must return a timedelta of at least 0."
-        )
+    for retry in {1, max(retries, 1)}:
+        delay: object = backoff(retry)
+        if not isinstance(delay, timedelta) or delay < timedelta():
+            raise ConfigurationError(
+                f"The back-off {backoff!r} returns {delay!r} for retry {retry}; it must return a timedelta, at least 0."
+            )
 
 
 def delay_before(retry: int, backoff: Backoff, message_id: str) -> timedelta:
@@ -240,7 +242,7 @@ class Retries:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least 0.")
         for name in ("retry_on", "give_up_on"):
             _check_exceptions(name, getattr(self, name))
-        check_backoff(self.backoff)
+        check_backoff(self.backoff, self.delayed)
         longest = self.backoff(self.delayed - 1) if self.delayed > 1 else timedelta()
         if longest > self.time_limit:  # the last one is followed by no other
             raise ConfigurationError(
@@ -340,7 +342,7 @@ def retry_headers(attempt: FailedAttempt, *, is_counted: bool = True) -> dict[st
 
 def _check_exceptions(name: str, given: object) -> None:
     kinds = cast("tuple[object, ...]", given) if isinstance(given, tuple) else (None,)
-    if not all(isinstance(each, type) for each in kinds):
+    if not all(isinstance(each, type) and issubclass(each, BaseException) for each in kinds):
         raise ConfigurationError(f"{name} is {given!r}; give a tuple of exception classes.")
 
 
