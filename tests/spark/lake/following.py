@@ -42,11 +42,14 @@ class Following:
         kind: TableFormat = "delta",
         *,
         history: bool = False,
+        catalog: str | None = None,
     ) -> None:
         self.dsn = dsn
         self.connection = connection
         self.folder = LakeFolder(folder)
-        self.settings = TablesSettings(str(folder), "changes", ("*",), dsn, kind, history, origins=history)
+        self.settings = TablesSettings(
+            *(str(folder), "changes", ("*",), dsn, kind, history), origins=history, catalog=catalog
+        )
         self.batches = 0
 
     def settings_with_history(self, *, asked: bool = True) -> TablesSettings:

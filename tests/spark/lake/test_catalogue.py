@@ -51,5 +51,5 @@ def write(path: Path, catalog: str, table: str) -> None:
 
 
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="sqlite:///path"):
+    with pytest.raises(ConfigurationError, match=r"knows no catalogue catalog\.db.*sqlite:///path"):
         write(tmp_path, "catalog.db", "shop.orders")

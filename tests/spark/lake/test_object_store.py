@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,16 +13,18 @@ import psycopg
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
+from pyarrow import fs
 
 from rowbus.errors import ConfigurationError, StorageError
 from rowbus.spark.lake.delta import commit_properties
-from rowbus.spark.lake.storage import address, check_storage
+from rowbus.spark.lake.storage import address, check_storage, file_system
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.comparison import compare_tables
-from rowbus.spark.lake.tables.folder import LakeFolder, stored_table
+from rowbus.spark.lake.tables.folder import LakeFolder, TableFormat, stored_table
 from rowbus.spark.lake.tables.query_record import kept_record, read_checkpoint
 from rowbus.spark.lake.tables.upkeep import compact_tables, vacuum_tables
 from rowbus.spark.pipelines.lake_tables import LakeCheckpoint, checkpoint_of
+from tests.fixtures.iceberg_rest import rest_catalog
 from tests.fixtures.s3 import ask
 from tests.spark.lake.following import Following
 
@@ -189,16 +193,58 @@ def test_an_address_of_no_lake_is_refused_without_its_secrets(given: str, said: 
     assert "word" not in str(raised.value)
 
 
+def test_azure_and_google_are_reached_by_the_variables_of_delta_rs(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = b64encode(b"a secret").decode()
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", key)
+    account = fs.AzureFileSystem("shop", account_key=key)
+    assert file_system("abfss://lake@shop.dfs.core.windows.net/a/b") == (account, "lake/a/b")
+    google, root = file_system("gs://anonymous@lake/a/b")
+    assert (google.type_name, root) == ("gcs", "lake/a/b")
+    monkeypatch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
+    assert file_system("abfss://lake@shop.dfs.core.windows.net")[0] != account
+
+
+@pytest.mark.parametrize(
+    "catalog, kind, said",
+    [
+        ("postgresql://me:word@host/lakes", "iceberg", "no password"),
+        ("lakes", "delta", "for Iceberg tables"),
+    ],
+)
+def test_a_catalogue_that_a_lake_cannot_note_is_refused(
+    tmp_path: Path, catalog: str, kind: TableFormat, said: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=said) as raised:
+        LakeFolder(tmp_path).settle(kind, catalog)
+    assert "word@" not in str(raised.value)
+
+
 def test_iceberg_tables_need_a_catalogue_that_pyiceberg_is_told(s3: str) -> None:
     with pytest.raises(ConfigurationError, match="PYICEBERG_CATALOG__ROWBUS__URI"):
         stored_table(f"{s3}/lake/public.orders", ORDERS, "iceberg").newest("copy")
 
 
+@pytest.fixture(params=["sql", "glue", "rest"])
+def catalog(
+    request: pytest.FixtureRequest, s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str | None]:
+    """Give what names a catalogue of Iceberg tables."""
+    if request.param == "sql":
+        monkeypatch.setenv("PYICEBERG_CATALOG__ROWBUS__URI", f"sqlite:///{tmp_path}/catalog.db")
+        yield None
+    elif request.param == "glue":
+        monkeypatch.setenv("PYICEBERG_CATALOG__AWS__TYPE", "glue")
+        yield "aws"
+    else:
+        monkeypatch.setenv("PYICEBERG_CATALOG__ROWBUS__CREDENTIAL", "tests:a secret of tests")
+        with rest_catalog(f"{tmp_path}/catalog.db", "tests:a secret of tests") as url:
+            yield url
+
+
 def test_iceberg_tables_are_copied_followed_and_looked_after(
-    s3: str, log_database: str, pgq: psycopg.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3: str, catalog: str | None, log_database: str, pgq: psycopg.Connection
 ) -> None:
-    monkeypatch.setenv("PYICEBERG_CATALOG__ROWBUS__URI", f"sqlite:///{tmp_path}/catalog.db")
-    lake = Following(log_database, pgq, f"{s3}/lake", "iceberg")
+    lake = Following(log_database, pgq, f"{s3}/lake", "iceberg", catalog=catalog)
     lake.make("orders", "id int primary key, customer text, total numeric(12, 2)")
     lake.run("insert into orders values (1, 'a', 1), (2, 'b', 2)")
     assert lake.copy() == {ORDERS: 2}
@@ -207,7 +253,9 @@ def test_iceberg_tables_are_copied_followed_and_looked_after(
     lake.run("alter table orders add column note text", "insert into orders values (4, 'd', 4, 'new')")
     lake.apply()
     vacuum_tables(lake.folder.path, older_than=timedelta(), dry_run=False, tell=lambda _line: None)
+    lake.settings = replace(lake.settings, catalog=None)  # it is noted
     assert differing(lake) == []
+    lake.apply()
 
 
 def test_a_bucket_that_is_missing_is_said(s3: str) -> None:

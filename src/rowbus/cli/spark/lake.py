@@ -38,7 +38,7 @@ Folder = Annotated[
     typer.Option(
         "--to",
         metavar="PATH",
-        help="The lake's folder, or its address as s3://bucket/lake; a table for each table.",
+        help="The lake's folder, or its address: s3://…, gs://… or abfss://…; a table for each table.",
     ),
 ]
 
@@ -54,6 +54,15 @@ Format = Annotated[
     TableForm | None,
     typer.Option(
         "--format", help="The format of the tables; without it that of the folder, in a new folder Delta."
+    ),
+]
+Catalog = Annotated[
+    str | None,
+    typer.Option(
+        "--catalog",
+        metavar="NAME|URL",
+        help="The catalogue of Iceberg tables: a name that pyiceberg is configured with, or a URL; without it that of "
+        "the folder, in a new folder SQLite in it.",
     ),
 ]
 Tables = Annotated[
@@ -96,6 +105,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     *,
     to: Folder,
     table_format: Format = None,
+    catalog: Catalog = None,
     tables: Tables = None,
     resync: Resync = None,
     history: History = False,
@@ -121,6 +131,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     asked: dict[str, Any] = {
         "to": to,
         "format": table_format.value if table_format else None,
+        "catalog": catalog,
         "dsn": open_log_database(database).conninfo,
         "tables": tables or ["*"],
         "history": history,
@@ -137,7 +148,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     from rowbus.spark.pipelines import lake_tables
 
     place, format_name = (to, log, (*asked["tables"],), asked["dsn"]), asked["format"]
-    settings = TablesSettings(*place, format_name, history)
+    settings = TablesSettings(*place, format_name, history, catalog=catalog)
     lake_tables.check_tables(settings, consumer)  # Spark takes its time
     if resync and (again := lake_tables.ask(settings, consumer, resync)):
         _show_asked(again, consumer, as_json=as_json)

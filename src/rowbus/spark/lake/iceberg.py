@@ -1,9 +1,8 @@
 """Commits to an Iceberg table through pyiceberg: each batch of an application once.
 
-The catalogue is SQLite in the table's folder, or another SQL database; of a lake in an object store the one that
-pyiceberg is configured with. A table property records the newest batch of each application, changed in the commit that
-adds the files; each snapshot names its batch, too. Maintenance may expire a snapshot, so a repeated batch is recognised
-by the property.
+The catalogue is SQLite in the table's folder, or one that is named: by a URL, or as pyiceberg is configured with it. A
+table property records the newest batch of each application, changed in the commit that adds the files; each snapshot
+names its batch, too. Maintenance may expire a snapshot, so a repeated batch is recognised by the property.
 
 Invariant: a batch's files and its number enter the table in one commit, or neither does.
 """
@@ -56,7 +55,7 @@ class IcebergLake:
         """Take the layout; the table and, in SQLite, the catalogue are made by the first commit."""
         self._layout = layout
         self._name = table or f"lake.{Path(layout.path).name}"
-        self._uri = _driver(catalog) if catalog else None
+        self._catalog_name = catalog
 
     def commit(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
         """Add the files to the table, or replace its contents; False if the batch is there already."""
@@ -125,42 +124,43 @@ class IcebergLake:
         return catalog.load_table(self._name)
 
     def _catalog(self) -> Catalog:
-        return catalog_of(self._layout.path, self._uri)
+        return catalog_of(self._layout.path, self._catalog_name)
 
 
-def catalog_of(folder: str, uri: str | None = None) -> Catalog:
-    """Return the catalogue of a folder's tables, to be closed: SQLite in the folder, or another database.
+def catalog_of(folder: str, named: str | None = None) -> Catalog:
+    """Return the catalogue of a folder's tables, to be closed: SQLite in the folder, or another of any kind.
 
-    Of an object store it is the one that pyiceberg is told to call `rowbus`; raises ConfigurationError without one.
+    That is at a URL, or pyiceberg is told of it by its name; an object store's is the one called `rowbus`, if none is
+    named. Raises ConfigurationError for one that pyiceberg is not told of.
     """
-    if uri is None and is_remote(folder):
-        return _configured(folder)
-    if uri is None:
+    if named is None and not is_remote(folder):
         Path(folder).mkdir(parents=True, exist_ok=True)
-    return SqlCatalog(
-        NAME, uri=uri or f"sqlite:///{folder}/catalog.db", warehouse=folder, **_reaching(folder)
-    )
-
-
-def _configured(folder: str) -> Catalog:
-    given: Any = Config().get_catalog_config(NAME)
+        return SqlCatalog(NAME, uri=f"sqlite:///{folder}/catalog.db", warehouse=folder)
+    url = named if named and "://" in named else None
+    name = NAME if named is None or url else named
+    given: dict[str, Any] = {**(Config().get_catalog_config(name) or {}), **({"uri": url} if url else {})}
     if not given:
         raise ConfigurationError(
-            f"An object store cannot hold a catalogue of Iceberg tables: name one for {folder}. Set "
-            f"PYICEBERG_CATALOG__{NAME.upper()}__URI, or the catalogue {NAME} in .pyiceberg.yaml.",
-            option="path",
+            f"pyiceberg knows no catalogue {name} for the Iceberg tables of {folder}: set "
+            f"PYICEBERG_CATALOG__{name.upper()}__URI or the like, name it in .pyiceberg.yaml, or give a URL such as "
+            "sqlite:///path, postgresql://user@host/database or https://host.",
+            option="catalog",
         )
-    if str(given.get("uri", "")).startswith(("postgresql://", "postgres://")):
-        given = {**given, "uri": _driver(str(given["uri"]))}
-    return load_catalog(NAME, **{**_reaching(folder), "warehouse": folder, **given})
+    return load_catalog(name, **{**_reaching(folder), **given, **_driven(str(given.get("uri", "")))})
+
+
+def _driven(uri: str) -> dict[str, str]:
+    """Let SQLAlchemy use psycopg 3."""
+    scheme, _, rest = uri.partition("://")
+    return {"uri": f"postgresql+psycopg://{rest}"} if scheme in {"postgresql", "postgres"} else {}
 
 
 def _reaching(folder: str) -> dict[str, str]:
-    """Return what tells pyiceberg how S3 is reached, where the environment says it."""
+    """Return what tells pyiceberg how S3 and Glue are reached, where the environment says it."""
     if not folder.startswith("s3://"):
         return {}
     server, region = s3_server()
-    return {name: value for name, value in (("s3.endpoint", server), ("s3.region", region)) if value}
+    return {name: value for name, value in (("s3.endpoint", server), ("client.region", region)) if value}
 
 
 @contextmanager
@@ -197,14 +197,3 @@ def newest_batch(table: Table, app: str) -> int | None:
 def _holds(table: Table, batch: AppTransaction) -> bool:
     number = newest_batch(table, batch.app)
     return number is not None and number >= batch.number
-
-
-def _driver(uri: str) -> str:
-    """Let SQLAlchemy use psycopg 3; raises ConfigurationError for an address that is no URL."""
-    scheme, separator, rest = uri.partition("://")
-    if not separator:
-        raise ConfigurationError(
-            f"The catalogue {uri!r} is not of the form sqlite:///path or postgresql://user@host/database.",
-            option="catalog",
-        )
-    return f"postgresql+psycopg://{rest}" if scheme in {"postgresql", "postgres"} else uri

@@ -71,7 +71,8 @@ LAKE_SINK: Final = (
         "catalog",
         text,
         None,
-        "`iceberg`: the database of the catalogue, `sqlite:///…` or `postgresql://…`; else catalog.db in the folder",
+        "`iceberg`: the catalogue, a URL (`sqlite:///…`, `postgresql://…`, `https://…`) or a name that pyiceberg is "
+        "configured with; else catalog.db in the folder",
     ),
 )
 """The options of `df.write` and `df.writeStream` for lakes."""

@@ -1,6 +1,6 @@
 """Where a lake lies: a folder of this machine, or an object store, by its address.
 
-PyArrow reaches S3 with the same settings from the environment as delta-rs.
+PyArrow reaches a store with the same settings from the environment as delta-rs.
 
 Invariant: an address has no credentials, so it may be in logs and in state.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from rowbus.errors import ConfigurationError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _STORES: Final = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or a role of the machine",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS",
-    "abfss": "AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_CLIENT_SECRET",
+    "abfss": "AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_CLIENT_SECRET, or AZURE_STORAGE_ACCOUNT_KEY",
 }
 """Object stores by their schemes, and what says who asks."""
 
@@ -62,6 +62,8 @@ def file_system(path: str) -> tuple[fs.FileSystem, str]:
         return fs.LocalFileSystem(), path
     if path.startswith("s3://"):
         return _s3(path), path.removeprefix("s3://")
+    if path.startswith("abfss://"):
+        return _azure(path)
     found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
     return found
 
@@ -101,3 +103,21 @@ def _s3(path: str) -> fs.S3FileSystem:
     if region is None and server is None:
         region = fs.resolve_s3_region(urlsplit(path).netloc)
     return fs.S3FileSystem(region=region, endpoint_override=server)
+
+
+def _azure(path: str) -> tuple[fs.FileSystem, str]:
+    """Return the account that an address names, with what delta-rs takes from the environment, and the folder in it.
+
+    What is said for Azure's own libraries (`AZURE_CLIENT_ID` and the like) they read themselves.
+    """
+    from pyarrow import fs  # noqa: PLC0415 - as above
+
+    url = urlsplit(path)
+    secrets = {"account_key": "AZURE_STORAGE_ACCOUNT_KEY", "sas_token": "AZURE_STORAGE_SAS_TOKEN"}
+    given: dict[str, Any] = {name: os.environ.get(variable) for name, variable in secrets.items()}
+    if os.environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in {"true", "1"}:
+        server = urlsplit(os.environ.get("AZURITE_BLOB_STORAGE_URL") or "http://127.0.0.1:10000")
+        for kind in ("blob", "dfs"):
+            given |= {f"{kind}_storage_authority": server.netloc, f"{kind}_storage_scheme": server.scheme}
+    account = (url.hostname or "").partition(".")[0]
+    return fs.AzureFileSystem(account, **given), f"{url.username or ''}{url.path}"

@@ -118,6 +118,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     *,
     to: str | Path,
     format: TableFormat | None = None,  # noqa: A002 - the option's name
+    catalog: str | None = None,
     dsn: str | None = None,
     tables: Sequence[str] = ("*",),
     resync: Sequence[str] = (),
@@ -141,8 +142,9 @@ def lake(  # noqa: PLR0913 - an argument for each option
     the versions of rows, in a table beside each; where they are kept, they are also in runs without it. Each change
     once. After every `compact_every` batches (0: never) small files are merged, and at every tenth time files are
     deleted that no version needs and that are older than `keep_hours`.
-    Without `format` the tables are of the folder's, Delta in a new one. Raises ConfigurationError for tables not
-    captured, or not as can be followed, a folder of another format, and versions beside Iceberg tables;
+    Without `format` the tables are of the folder's, Delta in a new one. `catalog` has Iceberg tables: a URL, or a name
+    that pyiceberg is configured with. Raises ConfigurationError for tables not captured, or not as can be followed, a
+    folder of another format or catalogue, and versions beside Iceberg tables;
     LogNotFoundError, ConsumerBusyError, DataLossError, StorageError.
     """
     check_listeners(watch, tell)
@@ -151,6 +153,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
         *(folder.path, log, tuple(tables), origin, format, history),
         compact_every=compact_every,
         keep_hours=keep_hours,
+        catalog=catalog,
     )
     check_tables(settings, consumer)
     with Database(origin, application_name="rowbus spark lake").session() as session:

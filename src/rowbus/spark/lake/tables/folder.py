@@ -24,7 +24,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.storage import address, file_system, is_remote
@@ -129,6 +129,18 @@ def _age(given: Completeness) -> tuple[int, int, int]:
     return snapshot.xmax, snapshot.xmin, -len(snapshot.running)
 
 
+class Settled(NamedTuple):
+    """The format of a lake's tables, and their catalogue."""
+
+    format: TableFormat = "delta"
+    catalog: str | None = None
+    """A URL, or a name by which pyiceberg knows it; it has no credentials."""
+
+    def __str__(self) -> str:
+        """Say both in words."""
+        return f"{self.format} tables" + (f" in the catalogue {self.catalog}" if self.catalog else "")
+
+
 class LakeFolder:
     """Where the tables are."""
 
@@ -143,20 +155,42 @@ class LakeFolder:
 
     def format(self) -> TableFormat:
         """Return the format of the tables; Delta where nothing is said."""
-        found: TableFormat = self.state.read(FORMAT, {"format": "delta"})["format"]
-        return found
+        return self._settled().format
 
-    def settle(self, kind: TableFormat | None) -> None:
-        """Settle on a format before the first table is made; raises ConfigurationError when tables have another one."""
-        if kind is None or kind == self.format():
+    def stored(self, name: str) -> StoredTable:
+        """Return a table, in the format of the lake."""
+        return stored_table(self.table(name), name, *self._settled())
+
+    def settle(self, kind: TableFormat | None, catalog: str | None = None) -> None:
+        """Settle on a format and a catalogue before the first table is made.
+
+        Raises ConfigurationError when tables have others, and for a catalogue of other than Iceberg tables.
+        """
+        held = self._settled()
+        wanted = Settled(kind or held.format, catalog or held.catalog)
+        if wanted.catalog and wanted.format != "iceberg":
+            raise ConfigurationError(
+                "A catalogue is for Iceberg tables: leave it out, or give the format iceberg.",
+                option="catalog",
+            )
+        if catalog and urlsplit(catalog).password:
+            raise ConfigurationError(
+                "A catalogue's URL has no password: the lake notes it. PostgreSQL's may be in PGPASSWORD or .pgpass, "
+                "others in pyiceberg's configuration.",
+                option="catalog",
+            )
+        if wanted == held:
             return
         if self.state.has(COPIES):
             raise ConfigurationError(
-                f"The tables in {self.path} are {self.format()} tables, not {kind}. Give another folder, or leave out "
-                "the format.",
-                option="tableFormat",
+                f"The tables in {self.path} are {held}, not {wanted}. Give another folder, or leave out the format and "
+                "the catalogue.",
+                option="tableFormat" if wanted.format != held.format else "catalog",
             )
-        self.state.write(FORMAT, {"format": kind})
+        self.state.write(FORMAT, wanted._asdict())
+
+    def _settled(self) -> Settled:
+        return Settled(**self.state.read(FORMAT, {}))
 
     def belong(self, log: str, consumer: str) -> None:
         """Note whose the folder is, once; raises ConfigurationError for another log or consumer."""
@@ -312,7 +346,7 @@ class StoredTable(Protocol):
         ...
 
 
-def stored_table(path: str, name: str, kind: TableFormat) -> StoredTable:
+def stored_table(path: str, name: str, kind: TableFormat, catalog: str | None = None) -> StoredTable:
     """Return a table of a lake: `path` is its folder, within that of the lake. No I/O."""
     if kind == "delta":
         from rowbus.spark.lake.delta import StoredDelta  # noqa: PLC0415 - only the library asked for
@@ -320,7 +354,7 @@ def stored_table(path: str, name: str, kind: TableFormat) -> StoredTable:
         return StoredDelta(path)
     from rowbus.spark.lake.tables.iceberg_table import StoredIceberg  # noqa: PLC0415 - as above
 
-    return StoredIceberg(path, name)
+    return StoredIceberg(path, name, catalog)
 
 
 # -------------------------------------------------------------------------------- what is known of a lake, in its files

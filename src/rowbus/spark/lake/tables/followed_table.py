@@ -34,7 +34,7 @@ from rowbus.spark.lake.tables.evolution import (
     is_ambiguous,
     same_key,
 )
-from rowbus.spark.lake.tables.folder import Copy, stored_table
+from rowbus.spark.lake.tables.folder import Copy
 from rowbus.spark.lake.tables.net_changes import LoadedChange, is_renamed, loaded, net_changes, rows_of
 from rowbus.spark.log_source.offset import TxidSnapshot
 from rowbus.spark.options import tables_named
@@ -128,7 +128,7 @@ class FollowedTable:
     @cached_property
     def stored(self) -> StoredTable:
         """The table, in the format of the lake."""
-        return stored_table(self.path, self._source.name, self._folder.format())
+        return self._folder.stored(self._source.name)
 
     def copy(self) -> Copy | None:
         """Return the copy that the table holds; None when there is no table yet."""

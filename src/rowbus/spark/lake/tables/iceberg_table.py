@@ -1,6 +1,6 @@
 """An Iceberg table that follows a table of the database.
 
-Its catalogue is SQLite in the lake's folder, or for an object store the one that pyiceberg is configured with.
+Its catalogue is SQLite in the lake's folder, or the one that the lake has settled on.
 
 A column keeps its identity while its name stays and its type stays or widens as Iceberg can (int to long, float to
 double, more digits of a decimal); else it is another column. So a snapshot of before reads what was then.
@@ -49,10 +49,10 @@ _PROMOTED: Final = {("int32", "int64"), ("float", "double")}
 class StoredIceberg:
     """An Iceberg table in a folder of a lake, named in the catalogue by schema and table of its source."""
 
-    def __init__(self, path: str, name: str) -> None:
-        """Take the folder, and the name with its schema. No I/O."""
+    def __init__(self, path: str, name: str, catalog: str | None = None) -> None:
+        """Take the folder, the name with its schema, and what names the catalogue. No I/O."""
         self._path = path
-        self._lake = path.rpartition("/")[0]
+        self._place = (path.rpartition("/")[0], catalog)
         schema, _, table = name.partition(".")
         self._name = (schema, table)
 
@@ -74,7 +74,7 @@ class StoredIceberg:
 
     def replace(self, schema: pa.Schema, rows: Iterable[pa.RecordBatch], batch: AppTransaction) -> None:
         """Replace columns and contents, or make the table."""
-        with closing(catalog_of(self._lake)) as catalog:
+        with closing(catalog_of(*self._place)) as catalog:
             table = self._load(catalog) or self._create(catalog, schema)
             with changing(table, batch) as change:
                 _reshape(change.transaction, schema)
@@ -149,12 +149,12 @@ class StoredIceberg:
     @contextmanager
     def _open(self) -> Generator[Table | None]:
         """Find the table, which may not be there; a lake's folder is made."""
-        with closing(catalog_of(self._lake)) as catalog:
+        with closing(catalog_of(*self._place)) as catalog:
             yield self._load(catalog)
 
     @contextmanager
     def _there(self) -> Generator[Table]:
-        with closing(catalog_of(self._lake)) as catalog:
+        with closing(catalog_of(*self._place)) as catalog:
             yield catalog.load_table(self._name)
 
 

@@ -17,7 +17,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.files import remove
 from rowbus.spark.lake.policy import compacts, deletes
 from rowbus.spark.lake.storage import check_storage
-from rowbus.spark.lake.tables.folder import STATE, LakeFolder, stored_table
+from rowbus.spark.lake.tables.folder import STATE, LakeFolder
 
 
 class VacuumedTable(NamedTuple):
@@ -38,11 +38,10 @@ def vacuum_tables(
     check_storage(folder.path)
     if not folder.state.has(""):
         raise ConfigurationError(f"{path} is no lake's folder: it has no folder {STATE}.")
-    kind, noted = folder.format(), folder.versions()
+    noted = folder.versions()
     for name in folder.names():
         tell(f"Looking at {name}")
-        table = stored_table(folder.table(name), name, kind)
-        files = table.unneeded(older_than, noted.get(name))
+        files = folder.stored(name).unneeded(older_than, noted.get(name))
         if not dry_run:
             remove(folder.table(name), files)
         found.append(VacuumedTable(name, files))
@@ -60,5 +59,4 @@ def look_after(path: str, batch: int, *, every: int, keep_hours: int) -> None:
 def compact_tables(path: str) -> dict[str, int]:
     """Merge small files of the tables that have many; return how many were replaced in each."""
     folder = LakeFolder(path)
-    kind = folder.format()
-    return {name: stored_table(folder.table(name), name, kind).compact() for name in folder.names()}
+    return {name: folder.stored(name).compact() for name in folder.names()}

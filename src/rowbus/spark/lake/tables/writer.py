@@ -140,6 +140,9 @@ class TablesSettings:
     kept_checkpoint: str | None = None
     """The folder of the checkpoint of which what a next run needs is kept beside the tables."""
 
+    catalog: str | None = None
+    """What names the catalogue of Iceberg tables; None: that of the folder."""
+
     @property
     def checkpoint(self) -> Path:
         """The folder of the checkpoint of the query that keeps the lake."""
@@ -254,7 +257,7 @@ def settled_folder(settings: TablesSettings) -> LakeFolder:
             "format delta.",
             option="history",
         )
-    folder.settle(settings.format)
+    folder.settle(settings.format, settings.catalog)
     return folder
 
 
