@@ -7,10 +7,23 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from tests.chaos.history import ORDERED, POISONS, STAGES, TIMED, Effect, History, Outage, Outcome, Send
+from tests.chaos.history import (
+    KEYED,
+    KEYS,
+    ORDERED,
+    POISONS,
+    STAGES,
+    TIMED,
+    Effect,
+    History,
+    Outage,
+    Outcome,
+    Send,
+    key_of,
+)
 
 TAKE_OVER = "that of a lost process"
 Place = tuple[str, int]
@@ -86,7 +99,7 @@ def check(history: History) -> Verdict:
     counts = Counter((effect.stage, effect.number) for effect in history.effects)
     stages = {stage for stage, _ in counts} & TIMED
     measure = _wait if history.is_strict else _gap
-    gaps = [(measure(history, stage), stage) for stage in stages] + [
+    gaps = [(measure(part, stage), stage) for stage in stages for part in _parts(history, stage)] + [
         (wait, TAKE_OVER) for wait in history.waits
     ]
     gap, slowest = max(gaps, default=(0.0, ""))
@@ -101,7 +114,7 @@ def check(history: History) -> Verdict:
             place for place in counts if place not in expected and place[1] not in _poisons(history)
         ),
         early=tuple((e.stage, e.number) for e in history.effects if e.due is not None and e.at < e.due),
-        disordered=tuple(_disordered(history)),
+        disordered=(*_disordered(history), *_overtaken(history)),
         back=tuple(_back(history)),
         loose=tuple(_loose(history, counts)),
         gap=gap,
@@ -158,6 +171,18 @@ def _disordered(history: History) -> Iterator[Place]:
         latest[producer] = max(latest[producer], effect.number)
 
 
+def _overtaken(history: History) -> Iterator[Place]:
+    """Name what took effect after one of its key that was committed later."""
+    places = {send.number: send.place for send in history.sends if send.place}
+    latest: dict[int, int] = defaultdict(int)
+    for effect in sorted(history.effects, key=lambda each: each.position):
+        if effect.stage == KEYED and effect.number in places:
+            key, place = key_of(effect.number), places[effect.number]
+            if place < latest[key]:
+                yield effect.stage, effect.number
+            latest[key] = max(latest[key], place)
+
+
 def _back(history: History) -> Iterator[int]:
     ticks = sorted(history.ticks, key=lambda tick: tick.number)
     for before, tick in pairwise(ticks):
@@ -167,6 +192,18 @@ def _back(history: History) -> Iterator[int]:
 
 
 # ---------------------------------------------------------------------------------------------------------- liveness
+
+
+def _parts(history: History, stage: str) -> Iterator[History]:
+    """Give what is to go on by itself: a key's work does, whatever others do."""
+    if stage != KEYED:
+        yield history
+        return
+    for key in range(KEYS):
+        sends = tuple(send for send in history.sends if key_of(send.number) == key)
+        yield replace(
+            history, sends=sends, effects=tuple(e for e in history.effects if key_of(e.number) == key)
+        )
 
 
 def _gap(history: History, stage: str) -> float:

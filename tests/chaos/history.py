@@ -31,6 +31,7 @@ STAGES: Final = {
     "deed": ("deed", "follow-up of the deed"),
     "deed event": ("event of a deed",),
     "aside": ("aside", "arrival"),
+    "keyed": ("keyed",),
     "long": ("first page", "second page", "last page", "report"),
     "poison": (),
     "poison event": (),
@@ -51,6 +52,14 @@ is how soon Spark starts."""
 TIMED: Final = frozenset(stage for stages in STAGES.values() for stage in stages) - UNTIMED
 ORDERED: Final = "event"
 """The stage in which the sends of one producer take effect in their order."""
+KEYED: Final = "keyed"
+"""The stage in which each key goes on by itself, in the order of its commits, whoever sent them."""
+KEYS: Final = 6
+
+
+def key_of(number: int) -> int:
+    """Give the key of a number: all producers send each of them."""
+    return number // 2 % KEYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,8 @@ class Send:
     producer: int = 0
     fault: str = ""
     """The fault that sent it itself; empty: a producer did."""
+    place: int = 0
+    """Of a message with a key: its place in the order in which those of its key were committed."""
 
 
 @dataclass(frozen=True, slots=True)

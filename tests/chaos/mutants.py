@@ -22,6 +22,7 @@ PATIENCE = 400.0
 TRANSPORT = "rowbus/transport"
 SESSION = "rowbus/database/postgresql/receive_session.py"
 SCOPE = "rowbus/running/scope.py"
+LANE_RULE = f"{TRANSPORT}/lanes/rule.py"
 HOLD = f"{TRANSPORT}/long_work/sql/postgresql/hold.sql"
 
 
@@ -344,6 +345,25 @@ MUTANTS = (
         "stood still",
         (Edit(HOLD, " * 1000)", " * 0)"),),
         rounds=4,
+    ),
+    Mutant(
+        "every process has every lane",
+        "lane-join",
+        "disordered",
+        (
+            Edit(LANE_RULE, "range(place, lanes, members)", "range(lanes)"),
+            Edit(
+                f"{TRANSPORT}/lanes/sql/postgresql/take_lane.sql",
+                "pg_try_advisory_lock(hash",
+                "pg_try_advisory_lock_shared(hash",
+            ),
+        ),
+    ),
+    Mutant(
+        "a process that is frozen keeps its lanes",
+        "lane-freeze",
+        "stood still",
+        (Edit(LANE_RULE, "if lane in own and holder.process is not None and", "if lane < 0 and"),),
     ),
 )
 

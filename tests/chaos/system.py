@@ -38,7 +38,8 @@ SCHEMA: LiteralString = """
         position bigserial primary key, stage text not null, number integer not null, process integer not null,
         due timestamptz, again boolean not null, at timestamptz not null default clock_timestamp(),
         found text not null default '', by_role text not null default current_user
-    )
+    );
+    create sequence place
 """
 EFFECTS: LiteralString = """
     select position, stage, number, process, extract(epoch from at)::float8, extract(epoch from due)::float8, again,
@@ -47,7 +48,7 @@ EFFECTS: LiteralString = """
 """
 TICKS: LiteralString = """
     select tick_id, extract(epoch from tick_time)::float8, tick_event_seq, txid_snapshot_xmax(tick_snapshot)
-    from pgq.tick order by tick_id
+    from pgq.tick where tick_queue = (select queue_id from pgq.queue where queue_name = 'chaos') order by tick_id
 """
 WAITING: LiteralString = """
     select (select count(*) from "Work") + (select count(*) from "Follow") + (select count(*) from "Work.Delayed")
@@ -72,6 +73,10 @@ class System:
         self.prefix: dict[str, list[str]] = {}
         self.environment: dict[str, str] = {}
         self.environments: dict[str, dict[str, str]] = {}
+        self.more_to_install: list[list[str]] = []
+        """Commands that create what a fault's own endpoints need."""
+        self.more_endpoints: dict[str, list[str]] = {}
+        """Commands that run them, by the names of their programs; producers begin when they are at work."""
         self.poisons: list[str] = []
         self.rate = rate
         self.outages: list[Outage] = []
@@ -94,6 +99,7 @@ class System:
             rowbus("queue", "create", "Work", "Follow", "Long", "error"),
             rowbus("delayed", "create", "Later"),
             rowbus("log", "create", "chaos", "--install"),
+            *self.more_to_install,
         ):
             done = Program("install", command, self._environment(self.direct), self.folder / "install.log")
             if done.process.wait(START_PATIENCE):
@@ -107,6 +113,10 @@ class System:
             self.launch(f"ticker {number}", rowbus("ticker"))
             self.launch(f"consumer {number}", rowbus("run", "tests.chaos.programs.events:log"))
             self.launch(f"mover {number}", rowbus("delayed", "move", "Later"))
+        for name, command in self.more_endpoints.items():
+            self.launch(name, command)
+        for name in self.more_endpoints:
+            self._await_line(name, " is receiving", 1)
         self._await_line("work", "Endpoint Work is receiving", 2)
         self._await_line("follow", "Endpoint Follow is receiving", 1)
         for own in range(2):
@@ -267,7 +277,8 @@ class System:
             lines = producer.journal.read_text("utf-8").split("\n")[:-1]
             facts: dict[int, dict[str, Any]] = {fact["number"]: fact for fact in map(json.loads, lines)}
             for number, fact in facts.items():
-                yield Send(number, fact["kind"], Outcome(fact["outcome"]), fact["ready"], own)
+                outcome = Outcome(fact["outcome"])
+                yield Send(number, fact["kind"], outcome, fact["ready"], own, place=fact.get("place", 0))
 
     # --- parts
 

@@ -80,6 +80,22 @@ FINDINGS: dict[str, tuple[str, object, Verdict]] = {
             [sent(1, "event"), sent(2, "event")], [effect(1, "event", 2), effect(2, "event", 1, again=True)]
         ),
     ),
+    "messages of one key come in another order than they were committed, by whomever": (
+        "disordered",
+        (("keyed", 13),),
+        judge(
+            [replace(sent(12, "keyed"), place=2), replace(sent(13, "keyed"), place=1)],
+            [effect(1, "keyed", 12, 12.0), effect(2, "keyed", 13, 13.0)],
+        ),
+    ),
+    "a key stands still while others go on": (
+        "gap",
+        4.0,
+        judge(
+            [sent(12, "keyed", ready=1.0), sent(14, "keyed", ready=2.0)],
+            [effect(1, "keyed", 14, 3.0), effect(2, "keyed", 12, 5.0)],
+        ),
+    ),
     "a poison is not in the error queue": (
         "loose",
         (1,),

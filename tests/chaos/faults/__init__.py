@@ -8,6 +8,7 @@ from tests.chaos.faults import (
     freezes,
     handlers,
     kills,
+    lanes,
     locks,
     long_handlers,
     network,
@@ -55,6 +56,10 @@ _ALL: tuple[type[Fault], ...] = (
     long_handlers.LongFreeze,
     long_handlers.LongCut,
     long_handlers.LongRestart,
+    lanes.LaneKill,
+    lanes.LaneJoin,
+    lanes.LaneFreeze,
+    lanes.LaneCut,
 )
 
 FAULTS: dict[str, type[Fault]] = {fault.name: fault for fault in _ALL}

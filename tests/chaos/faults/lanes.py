@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, LiteralString
 
 from tests.chaos.faults.fault import QUIET, Fault, Site
 from tests.chaos.faults.kills import OFTEN
@@ -26,9 +26,12 @@ KINDS = "keyed command keyed event keyed delayed keyed published keyed process k
 AT_WORK = "Endpoint Lanes is receiving"
 PATIENCE = 40.0
 """Seconds, at most, until each key goes on; the checker says what is too long."""
-EACH_KEY = (
-    "select from effect where stage = 'keyed' and position > {} group by number / 2 % {} offset {} limit 1"
-)
+EACH_KEY: LiteralString = """
+    select from effect
+    where stage = 'keyed' and position > {}
+    group by number / 2 % {}
+    offset {} limit 1
+"""
 
 
 class _Lanes(Fault):

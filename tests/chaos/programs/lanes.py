@@ -1,8 +1,8 @@
 """An endpoint with order by key: each message is a note, and nothing but its lane keeps the notes of a key in order.
 
-`python -m tests.chaos.programs.lanes COUNT`, with the database in ROWBUS_DATABASE, has so many processes run it. They are
-forked from one that has imported everything, so that hundreds can be killed. Some messages fail at first, at once and
-after a delay.
+`python -m tests.chaos.programs.lanes COUNT`, with the database in ROWBUS_DATABASE, has so many processes run it. They
+are forked from one that has imported everything, so that hundreds can be killed. Some messages fail at first, at once
+and after a delay.
 """
 
 from __future__ import annotations

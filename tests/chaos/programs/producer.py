@@ -23,11 +23,16 @@ from typing import Any
 import psycopg
 
 import rowbus
+from tests.chaos.history import key_of
 
 MIX = "command event delayed event published command event retried process"
 KINDS = os.environ.get("CHAOS_KINDS", MIX).split()
+PLAIN = {"command": ("Work", "Chaos.Command"), "long": ("Long", "Chaos.Long")}
+"""Where messages of some kinds go that have nothing but a number, and their type."""
 POISON_EVERY = 40
 NOW = "select clock_timestamp()"
+PLACE = "select nextval('place')"
+"""Who has sent a key and not committed keeps others from sending it: so places are in the order of commits."""
 POOLED = os.environ.get("CHAOS_POOLED") == "1"
 CLOSED_BY_SERVER = ("57P", "08", "25P03")
 RECONNECT = 0.05
@@ -47,8 +52,8 @@ def connect() -> psycopg.Connection[Any]:
         time.sleep(RECONNECT)
 
 
-def send(connection: psycopg.Connection[Any], kind: str, number: int, poison: str | None) -> float:
-    """Do what a kind stands for in the open transaction; return when its work can begin."""
+def send(connection: psycopg.Connection[Any], kind: str, number: int, poison: str | None) -> dict[str, float]:
+    """Do what a kind stands for in the open transaction; return when its work can begin, and its place."""
     now = connection.execute(NOW).fetchone()
     assert now is not None
     moment, message = now[0], {"number": number}
@@ -59,12 +64,16 @@ def send(connection: psycopg.Connection[Any], kind: str, number: int, poison: st
         rowbus.Log(connection, "chaos").append(message | {"poison": poison}, type="happened")
     elif kind == "poison":
         client.send("Work", message | {"poison": poison}, type="Chaos.Command")
-    elif kind == "command":
-        client.send("Work", message, type="Chaos.Command")
     elif kind == "published":
         client.publish(message, type="Chaos.Published")
-    elif kind == "long":
-        client.send("Long", message, type="Chaos.Long")
+    elif kind == "keyed":
+        client.send("Lanes", message, type="Chaos.Keyed", key=f"key-{key_of(number)}")
+        found = connection.execute(PLACE).fetchone()
+        assert found is not None
+        return {"ready": moment.timestamp(), "place": found[0]}
+    elif kind in PLAIN:
+        queue, message_type = PLAIN[kind]
+        client.send(queue, message, type=message_type)
     elif kind == "process":
         for step in random.sample(("First", "Second"), 2):
             client.send("Work", message, type=f"Chaos.{step}Step")
@@ -75,7 +84,7 @@ def send(connection: psycopg.Connection[Any], kind: str, number: int, poison: st
         delay = timedelta(seconds=random.uniform(0.2, 1.5))
         moment += delay
         client.send("Work", message | {"due": moment.isoformat()}, type="Chaos.Delayed", delay=delay)
-    return float(moment.timestamp())
+    return {"ready": moment.timestamp()}
 
 
 def journal(**facts: object) -> None:
@@ -85,10 +94,10 @@ def journal(**facts: object) -> None:
 
 def attempt(connection: psycopg.Connection[Any], kind: str, number: int, poison: str | None) -> bool:
     """Send one number in one transaction and journal what is known; say whether the connection is still good."""
-    outcome, ready = "failed", time.time()
-    journal(number=number, kind=kind, outcome="unknown", ready=ready)
+    outcome, facts = "failed", {"ready": time.time()}
+    journal(number=number, kind=kind, outcome="unknown", **facts)
     try:
-        ready = send(connection, kind, number, poison)
+        facts = send(connection, kind, number, poison)
         outcome = "unknown"
         connection.commit()
         outcome = "committed"
@@ -96,7 +105,7 @@ def attempt(connection: psycopg.Connection[Any], kind: str, number: int, poison:
         if outcome == "unknown" and not connection.closed and not _ends_session(error):
             outcome = "failed"  # the server said no
         print(f"{number}: {outcome}: {error}", file=sys.stderr, flush=True)  # noqa: T201 - the run's log
-    journal(number=number, kind=kind, outcome=outcome, ready=ready)
+    journal(number=number, kind=kind, outcome=outcome, **facts)
     return outcome == "committed" or _is_reset(connection)
 
 
