@@ -157,7 +157,9 @@ def _plain(countdown: Countdown) -> Handler:
     return insert
 
 
-def _bare_side(dsn: str, messages: int, concurrency: int, text: LiteralString, values: Params) -> Side:
+def _bare_side(
+    dsn: str, messages: int, concurrency: int, text: LiteralString | bytes, values: Params
+) -> Side:
     async def loop() -> int:
         receive = TABLE.receive(1, FROM_THE_START)
         received = 0

@@ -46,8 +46,8 @@ async def complete(connection: psycopg.AsyncConnection[Any], exchange: PQGen[T])
 
 def _ended(answer: T) -> PQGen[T]:
     """Be an exchange that has ended: psycopg's wait lets others on now and then, should many such follow each other."""
+    yield from ()
     return answer
-    yield
 
 
 async def readable(pgconn: PGconn, until: float) -> bool:
