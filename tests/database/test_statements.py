@@ -103,6 +103,16 @@ def test_the_servers_own_placeholders_are_numbered_by_name(monkeypatch: pytest.M
     assert query.text == b'select %(a)s, %(b)s, %(a)s, 5 %% 2, "100%%"'
 
 
+def test_a_part_is_repeated_for_each_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        statements, "source", lambda _: "select :'a', /* each */(select :'b' from :\"q\")/* end */, :'a'"
+    )
+    query = statements.load_repeating("any.sql", [{"q": "/* end */"}, {"q": ":'a'"}], failing="Failed")
+
+    assert query.native == b'select $1, (select $2 from "/* end */"), (select $2 from ":\'a\'"), $1'
+    assert query.names == ("a", "b")
+
+
 def test_a_value_is_a_list_of_texts_where_each_of_its_places_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     query = loaded("select :'a'::text[], :'b'::text[], :'b'::uuid[], :'c'::text, :'a'::text[]", monkeypatch)
 

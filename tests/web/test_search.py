@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from typing import TypeVar
 
+import pytest
+
+from rowbus.database.postgresql.connection import Session
+from rowbus.database.statements import Statement
+from rowbus.web import search
 from rowbus.web.settings import WebSettings
 from tests.fixtures.command_line import CommandLine
 from tests.web.conftest import browser
 from tests.web.failures import ErrorQueue, text_of
 from tests.web.shop import SALES, Shop
 from tests.web.test_processes import begin
+
+T = TypeVar("T")
 
 HAS_SHOP = True  # in `database`
 
@@ -43,3 +52,34 @@ async def test_a_key_is_found_in_every_place(database: str, rowbus: CommandLine)
     assert "in Sales" in little
     assert "error this role may not read it" in little
     assert "Nothing holds 4111" in masked
+
+
+async def test_many_queues_are_searched_together_and_one_that_is_locked_hides_no_other(
+    database: str, rowbus: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"Q{number}" for number in range(search.TOGETHER)]
+    assert rowbus("queue", "create", "error", *names).returncode == 0
+    queue = ErrorQueue(database)
+    for name in names:
+        queue.add(f"in {name}", to=name, body=b"A-17")
+    asked: list[str] = []
+    run = Session._run
+
+    def noted(session: Session, statement: Statement[T]) -> T:
+        asked.append(statement.query.failing)
+        return run(session, statement)
+
+    monkeypatch.setattr(search, "SECONDS", 60.0)
+    async with browser(database, WebSettings(period=60)) as client:
+        await client.get("/")
+        monkeypatch.setattr(Session, "_run", noted)
+        await client.get("/search", params={"text": "no such"})
+        monkeypatch.setattr(Session, "_run", run)
+        with queue.connection.transaction():
+            queue.connection.execute('lock table "Q7"')
+            shown = text_of((await client.get("/search", params={"text": "A-17"})).text)
+    queue.connection.close()
+
+    assert len(asked) < len(names)
+    assert [name for name in names if f"in {name} " not in shown] == ["Q7"]
+    assert re.search(r"Not searched.* Q7 .*locked", shown)

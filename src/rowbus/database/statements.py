@@ -52,6 +52,7 @@ _TOKEN = (
     )
 )
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
+_REPEATED = re.compile(r"/\* each \*/(.*?)/\* end \*/", re.DOTALL)
 
 Pairs = tuple[tuple[str, T], ...]
 
@@ -156,7 +157,11 @@ def _bind(path: str, identifiers: Pairs[str], literals: Pairs[object]) -> Text:
 
 def _quoted(path: str, identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
     """Return a file's text with what is bound quoted into it, and its values between marks."""
-    return _PLACEHOLDER.sub(lambda match: _bound(match, identifiers, literals), source(path))
+    return _quote(source(path), identifiers, literals)
+
+
+def _quote(text: str, identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
+    return _PLACEHOLDER.sub(lambda match: _bound(match, identifiers, literals), text)
 
 
 def _bound(match: re.Match[str], identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
@@ -194,6 +199,17 @@ def load_for_each(path: str, identifiers: Sequence[Mapping[str, str]], last: str
     text = f"with {', '.join(parts)}\n{_quoted(last, {}, {})}"  # both files quoted as ever; the rest is ours
     driver, native, names, text_lists = _text(text)
     return Query(driver, native, names, failing, text_lists=text_lists)
+
+
+def load_repeating(path: str, identifiers: Sequence[Mapping[str, str]], *, failing: str) -> Query:
+    """Make one statement of a file whose part between `/* each */` and `/* end */` is there for each of some tables.
+
+    The parts are a list, with commas between them. Nothing is remembered here.
+    """
+    before, each, after = _REPEATED.split(source(path))
+    listed = ", ".join([_quote(each, names, {}) for names in identifiers])
+    driver, native, names, text_lists = _text(f"{_quote(before, {}, {})}{listed}{_quote(after, {}, {})}")
+    return Query(driver, native, names, failing, prepare=False, text_lists=text_lists)
 
 
 def no_answer(query: Query, seconds: float) -> ConnectionLostError:

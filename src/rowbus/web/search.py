@@ -13,16 +13,15 @@ from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.messages.message import read_headers
 from rowbus.sagas.table import COLUMNS, saga_table
 from rowbus.transport.delayed.table import delayed_table
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_tables, looking
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_tables, looking, looking_together
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.traffic import Kind
-from rowbus.transport.recoverability.failed_message import read
-from rowbus.transport.recoverability.failures.table import failures_table
+from rowbus.transport.recoverability.failures.table import failures_table, newest_holding
 from rowbus.web.delayed import WaitingRow
 from rowbus.web.pages import Page, View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from starlette.responses import Response
 
@@ -35,6 +34,12 @@ if TYPE_CHECKING:
 SECONDS: Final = 3.0
 LOOKED_AT: Final = 2_000  # newest messages of a queue
 MOST: Final = 20  # found in one place
+TOGETHER: Final = (
+    25  # queues that are looked into by one statement: a round trip costs more than most of them
+)
+SHARE: Final = (
+    0.25  # of the time that is left, for these: one of them that takes long is not to hide the others
+)
 TIMED_OUT: Final = "57014"
 ORDER: Final = (Kind.ERROR, Kind.QUEUE, Kind.AUDIT)
 
@@ -70,26 +75,59 @@ class Searching:
     def all(self) -> Iterator[Place]:
         """Search all there is: messages that failed, those that wait, sagas, and audited messages last."""
         queues = sorted(self._visit.snapshot.queues, key=lambda queue: ORDER.index(queue.kind))
-        audited = [queue for queue in queues if queue.kind is Kind.AUDIT]
-        yield from (self._queue(queue) for queue in queues if queue.kind is not Kind.AUDIT)
+        yield from self._queues([queue for queue in queues if queue.kind is not Kind.AUDIT])
         for one in self._visit.snapshot.delayed:
             yield self._at("delayed messages", one.address, self._delayed)
         found = find_tables(self._session, catalog_of(self._visit.site.addresses), COLUMNS)
         for address in found.tables:
             yield self._at("sagas", address, self._sagas)
-        yield from (self._queue(queue) for queue in audited)
+        yield from self._queues([queue for queue in queues if queue.kind is Kind.AUDIT])
         for address, reason in {**found.left_out, **self._visit.snapshot.delayed_left_out}.items():
             yield Place("", address, [], reason, is_searched=False)
 
-    def _queue(self, queue: QueueFigures) -> Place:
-        kind = queue.kind.value
-        if queue.left_out or not queue.shape.readable:
-            reason = queue.left_out or "this role may not read it"
-            return Place(kind, queue.address, [], reason, is_searched=False)
-        return self._at(kind, queue.address, lambda address: self._messages(address, queue.kind))
+    def _queues(self, queues: Iterable[QueueFigures]) -> Iterator[Place]:
+        read: list[QueueFigures] = []
+        for queue in queues:
+            reason = queue.left_out or ("" if queue.shape.readable else "this role may not read it")
+            if reason:
+                yield Place(queue.kind.value, queue.address, [], reason, is_searched=False)
+            else:
+                read.append(queue)
+        for first in range(0, len(read), TOGETHER):
+            some = read[first : first + TOGETHER]
+            yield from self._together(some) or [self._alone(queue) for queue in some]
+
+    def _together(self, queues: Sequence[QueueFigures]) -> list[Place]:
+        """Search several queues, in a part of the time; none if one of them fails, or takes too much of it."""
+        kinds = {queue.address: queue.kind for queue in queues}
+        if self._left <= 0:
+            return []
+        try:
+            with looking_together(self._session, [*kinds]) as found:
+                self._session.run(failures_table(queues[0].address).bound_time(self._left * SHARE))
+                hits = self._messages({address: kinds[address] for address in found.tables})
+        except (StorageError, QueueNotFoundError):
+            return []
+        return [
+            *(Place(kinds[one].value, one, hits[one], self._bounds(kinds[one].value)) for one in hits),
+            *(
+                Place(kinds[one].value, one, [], why, is_searched=False)
+                for one, why in found.left_out.items()
+            ),
+        ]
+
+    def _alone(self, queue: QueueFigures) -> Place:
+        return self._at(
+            queue.kind.value, queue.address, lambda address: self._messages({address: queue.kind})[address]
+        )
+
+    @property
+    def _left(self) -> float:
+        """The seconds that are left."""
+        return self._until - self._clock()
 
     def _at(self, kind: str, address: QueueAddress, search: Callable[[QueueAddress], list[Hit]]) -> Place:
-        left = self._until - self._clock()
+        left = self._left
         if left <= 0:
             return Place(kind, address, [], "time was over", is_searched=False)
         try:
@@ -110,17 +148,23 @@ class Searching:
         parts = "headers" if self._visit.site.settings.mask else "headers and bodies"
         return f"{parts} of the newest {LOOKED_AT:,}"
 
-    def _messages(self, address: QueueAddress, kind: Kind) -> list[Hit]:
-        return [self._hit(address, kind, found) for found in self._found(address)]
+    def _messages(self, kinds: Mapping[QueueAddress, Kind]) -> dict[QueueAddress, list[Hit]]:
+        if not kinds:
+            return {}
+        bodies = not self._visit.site.settings.mask
+        held = self._session.run(
+            newest_holding([*kinds], self._text, looked_at=LOOKED_AT, most=MOST, bodies=bodies)
+        )
+        return {
+            address: self._hits(address, kinds[address], positions) for address, positions in held.items()
+        }
 
-    def _found(self, address: QueueAddress) -> Iterable[FailedMessage]:
-        table = failures_table(address)
-        if self._visit.site.settings.mask:
-            copies = self._session.run(table.newest_with(self._text, looked_at=LOOKED_AT, most=MOST))
-            return [read(copy.row_id, copy.seq, copy.headers, error_queue=address) for copy in copies]
-        positions = self._session.run(table.positions(LOOKED_AT))
-        held = self._session.run(table.containing(positions, self._text))
-        return self._session.run(table.stories(sorted(held, reverse=True)[:MOST]))
+    def _hits(self, address: QueueAddress, kind: Kind, positions: list[int]) -> list[Hit]:
+        if not positions:
+            return []
+        stories = self._session.run(failures_table(address).stories(positions))
+        newest_first = sorted(stories, key=lambda found: found.seq, reverse=True)
+        return [self._hit(address, kind, found) for found in newest_first]
 
     def _hit(self, address: QueueAddress, kind: Kind, found: FailedMessage) -> Hit:
         if kind is Kind.ERROR:

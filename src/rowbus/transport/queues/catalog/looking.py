@@ -68,6 +68,24 @@ def looking(session: Session, address: QueueAddress) -> Generator[None]:
         raise
 
 
+@contextmanager
+def looking_together(session: Session, addresses: Sequence[QueueAddress]) -> Generator[FoundTables]:
+    """Read several tables, at most `TOGETHER`, in a transaction in which they stay what they are.
+
+    Raises StorageError where one of them is missing, or cannot be locked: then each is to be looked into by itself.
+    """
+    guard = guard_of(*addresses)
+    if guard is None:
+        yield FoundTables([*addresses], {})
+        return
+    with session.transaction():
+        for statement in guard.lock:  # one by one: psycopg warns in the log of a pipeline that was aborted
+            session.run(statement)
+        found = session.run(guard.owners)
+        left_out = {address: whose.reason for address, whose in found.items() if whose.reason}
+        yield FoundTables([address for address in found if address not in left_out], left_out)
+
+
 def look(session: Session, address: QueueAddress, statement: Statement[T]) -> T:
     """Run one statement on a table, `looking`."""
     with looking(session, address):
@@ -185,15 +203,8 @@ def _ask_in_time(session: Session, catalog: Catalog, question: Statement[T]) -> 
 def _look_together(
     session: Session, addresses: Sequence[QueueAddress], question: Callable[[QueueAddress], Statement[T]]
 ) -> LookedAt[T]:
-    guard = guard_of(*addresses)
-    if guard is None:
-        return _look_one_by_one(session, addresses, question)
-    with session.transaction():
-        for statement in guard.lock:  # one by one: psycopg warns in the log of a pipeline that was aborted
-            session.run(statement)
-        found = session.run(guard.owners)
-        left_out = {address: whose.reason for address, whose in found.items() if whose.reason}
-        answers = {address: session.run(question(address)) for address in found if address not in left_out}
+    with looking_together(session, addresses) as (tables, left_out):
+        answers = {address: session.run(question(address)) for address in tables}
     return LookedAt(answers, left_out)
 
 

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rowbus.database.locks import FULL_DISK_LOCK, receiver_lock
-from rowbus.database.statements import Statement, load, no_rows, scalar
+from rowbus.database.statements import Statement, load, load_repeating, no_rows, scalar
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog.table import Guard
 from rowbus.transport.queues.diagnosis import EndedLoops, FullDisk, ServerFacts, SnapshotHolder, Storage
@@ -89,13 +89,15 @@ def owners(addresses: Iterable[QueueAddress]) -> Statement[Mapping[QueueAddress,
 
 def guard(addresses: tuple[QueueAddress, ...]) -> Guard:
     """Return what is to be run, in a transaction, before tables that were found are read."""
-    return Guard((begin_look(), *map(_lock, addresses)), find_owners(addresses))
+    return Guard((begin_look(), _lock(addresses)), find_owners(addresses))
 
 
-def _lock(address: QueueAddress) -> Statement[None]:
-    names = {"schema": address.schema, "queue": address.table}
-    lock = _load("lock_for_look", f"Failed to look into {address}", names, queue=str(address))
-    return Statement(lock, {}, no_rows)
+def _lock(addresses: tuple[QueueAddress, ...]) -> Statement[None]:
+    named = [{"schema": each.schema, "queue": each.table} for each in addresses]
+    first, *others = addresses
+    failing = f"Failed to look into {first}" + (f" and {len(others)} other tables" if others else "")
+    lock = load_repeating(f"{_FOLDER}/lock_for_look.sql", named, failing=failing)
+    return Statement(lock if others else lock._replace(queue=str(first)), {}, no_rows)
 
 
 def begin_look() -> Statement[None]:

@@ -5,9 +5,9 @@ Invariant: nothing here locks a row, and no statement reads more of the queue th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from rowbus.database.statements import Query, Statement, load, no_rows, scalar
+from rowbus.database.statements import Query, Statement, load, load_repeating, no_rows, scalar
 from rowbus.settings import LONGEST_HEADERS_READ, LONGEST_READ
 from rowbus.transport.recoverability import failed_message
 from rowbus.transport.recoverability.failures.table import Copy, written
@@ -18,6 +18,36 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Rows
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.recoverability.failed_message import FailedMessage
+
+_FOLDER: Final = "transport/recoverability/failures/sql/postgresql"
+
+
+def newest_holding(
+    addresses: Sequence[QueueAddress], text: str, *, looked_at: int, most: int, bodies: bool
+) -> Statement[dict[QueueAddress, list[int]]]:
+    """Find which of the newest messages of several queues hold a text; see `failures.table`."""
+    query = load_repeating(
+        f"{_FOLDER}/newest_holding.sql",
+        [{"schema": each.schema, "queue": each.table} for each in addresses],
+        failing=f"Failed to look into {', '.join(map(str, addresses))}",
+    )
+    parameters = {
+        **_texts(text),
+        "looked_at": looked_at,
+        "most": most,
+        "most_bytes": LONGEST_READ if bodies else -1,
+    }
+
+    def decode(rows: Rows, _count: int) -> dict[QueueAddress, list[int]]:
+        return dict(zip(addresses, rows[0], strict=True))
+
+    return Statement(query, parameters, decode)
+
+
+def _texts(text: str) -> dict[str, object]:
+    """Return the texts looked for, and the same as bytes."""
+    texts = written(text)
+    return {"texts": texts, "fragments": [one.encode() for one in texts]}
 
 
 class FailuresTable:
@@ -30,7 +60,7 @@ class FailuresTable:
     def _load(self, operation: str) -> Query:
         address = self.address
         return load(
-            f"transport/recoverability/failures/sql/postgresql/{operation}.sql",
+            f"{_FOLDER}/{operation}.sql",
             identifiers={"schema": address.schema, "queue": address.table},
             failing=f"Failed to look into {address}",
             queue=str(address),
@@ -48,13 +78,7 @@ class FailuresTable:
 
     def containing(self, positions: Sequence[int], text: str) -> Statement[list[int]]:
         """Find which of the messages at these positions hold a text; see the protocol."""
-        texts = written(text)
-        parameters = {
-            "positions": list(positions),
-            "texts": texts,
-            "fragments": [one.encode() for one in texts],
-            "most_bytes": LONGEST_READ,
-        }
+        parameters = {"positions": list(positions), **_texts(text), "most_bytes": LONGEST_READ}
         return Statement(self._load("containing"), parameters, scalar)
 
     def newest_with(self, text: str, *, looked_at: int, most: int) -> Statement[list[Copy]]:

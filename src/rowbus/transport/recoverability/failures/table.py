@@ -8,7 +8,7 @@ from __future__ import annotations
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from rowbus.database.backends import bound_table
+from rowbus.database.backends import backend_class, bound_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +57,20 @@ def failures_table(address: QueueAddress) -> FailuresTable:
     """Return the statements on an error queue, for those who page through it. No I/O."""
     table: FailuresTable = bound_table("rowbus.transport.recoverability.failures", "FailuresTable", address)
     return table
+
+
+def newest_holding(
+    addresses: Sequence[QueueAddress], text: str, *, looked_at: int, most: int, bodies: bool
+) -> Statement[dict[QueueAddress, list[int]]]:
+    """Find which of the newest messages of some queues hold a text, as `containing` does; PostgreSQL's only.
+
+    Gives positions, the newest first, up to `most` of each queue; `bodies`: whether these are looked into.
+    """
+    find = backend_class("rowbus.transport.recoverability.failures", addresses[0].backend, "newest_holding")
+    found: Statement[dict[QueueAddress, list[int]]] = find(
+        addresses, text, looked_at=looked_at, most=most, bodies=bodies
+    )
+    return found
 
 
 def written(text: str) -> list[str]:

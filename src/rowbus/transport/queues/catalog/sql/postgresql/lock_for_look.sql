@@ -1,3 +1,3 @@
--- Keep a table as it is until the transaction ends: it cannot be renamed, dropped or given away meanwhile.
--- Locks the table as every reading does, and none of its children; returns nothing.
-lock table only :"schema".:"queue" in access share mode
+-- Keep tables as they are until the transaction ends: they cannot be renamed, dropped or given away meanwhile.
+-- Locks each table as every reading does, and none of its children; returns nothing.
+lock table /* each */ only :"schema".:"queue" /* end */ in access share mode
