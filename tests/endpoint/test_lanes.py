@@ -87,7 +87,7 @@ def held(sales: rowbus.Endpoint) -> set[int]:
     """Return the lanes with order that an endpoint has."""
     ordered = sales._running and sales._running._ordered  # pyright: ignore[reportPrivateUsage]
     assert isinstance(ordered, OrderedLanes)
-    return set(ordered.receivers)
+    return set(ordered.serving)
 
 
 async def test_the_lanes_are_divided_and_messages_of_a_key_keep_their_order(endpoints: Endpoints) -> None:

@@ -24,6 +24,7 @@ from rowbus.endpoint.publication import ContractPublisher
 from rowbus.errors import ConnectionLostError
 from rowbus.log.consumers.consumer import LogConsumer
 from rowbus.log.consumers.event_attempts import Handling, Keys
+from rowbus.log.consumers.lanes import LogLanes
 from rowbus.log.consumers.life import Heartbeat
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.ticker.ticker import Maintenance, TickerService
@@ -303,6 +304,7 @@ ELSEWHERE = {
     Metrics.__name__,
     ContractPublisher.__name__,  # nor without a contract: tests/endpoint/test_publication.py
     HistoryTeller.__name__,  # nor does one without the history: tests/web/test_history.py
+    LogLanes.__name__,  # its loop is that of OrderedLanes
 }
 
 

@@ -9,20 +9,15 @@ Invariant: a lane with order is received from in the session that holds its lock
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import secrets
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from rowbus.errors import ConfigurationError, ConnectionLostError, PermissionDeniedError, RowbusError
-from rowbus.running.critical import ReportedBreaker
-from rowbus.running.service import Service
+from rowbus.errors import ConfigurationError, ConnectionLostError
 from rowbus.settings import TransactionMode
-from rowbus.transport.lanes.lane_table import LaneTable, LaneWatch
+from rowbus.transport.lanes.held_lanes import HeldLanes
 from rowbus.transport.lanes.order import Order
-from rowbus.transport.lanes.rule import OWN_SHARE, Assignment, assign
+from rowbus.transport.lanes.rule import OWN_SHARE
 from rowbus.transport.lanes.turns import Shelf, Turns
 from rowbus.transport.limits.rate import RateLimit
 from rowbus.transport.queues.lookout import close
@@ -36,10 +31,6 @@ if TYPE_CHECKING:
     from rowbus.running.critical import Alarm
     from rowbus.transport.lanes.rule import Lanes
     from rowbus.transport.receiving.receiver import Receiver
-
-logger = logging.getLogger("rowbus.lanes")
-
-PROCESSES: Final = 2**31 - 1
 
 
 class SharedTurns:
@@ -67,8 +58,8 @@ class SharedTurns:
         await self._shelf.close()
 
 
-class OrderedLanes(Service):
-    """The lanes with order that one process has. For one event loop."""
+class OrderedLanes(HeldLanes["Receiver"]):
+    """The lanes with order that one process of an endpoint has. For one event loop."""
 
     def __init__(
         self,
@@ -79,80 +70,27 @@ class OrderedLanes(Service):
         alarm: Alarm,
     ) -> None:
         """Serve lanes of the endpoint with this queue, by receivers that are made for them. No I/O."""
-        failure = f"Could not ask who works on the lanes of {queue}"
-        super().__init__(
-            f"rowbus {queue} lanes",
-            ReportedBreaker(f"Asking who works on the lanes of {queue}", failure, logger, alarm),
-        )
-        self._database = database
-        self._table = LaneTable(queue)
-        self._lanes = list(lanes)
+        super().__init__(database, queue, lanes, alarm)
         self._make_receiver = make_receiver
-        self._process = secrets.randbelow(PROCESSES) + 1
-        self._watch = LaneWatch(database, self._table, self._lanes, self._process)
-        self.receivers: dict[int, Receiver] = {}
-        """By the numbers of their lanes."""
         self._taken_by: dict[int, ReceiveSession] = {}  # those that no slot has needed yet
-        self._ending: dict[int, asyncio.Task[None]] = {}
 
-    async def prepare(self) -> None:
-        """Begin to watch."""
-        self._watch.start()
-
-    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Finish what is in hand, or interrupt it after `timeout` seconds, and leave the lanes to others."""
-        await super().stop(0)
-        for lane in list(self.receivers):
-            self._end(lane, timeout)
-        await asyncio.gather(*self._ending.values(), return_exceptions=True)
-        await self._watch.stop()
-
-    async def work(self) -> None:
-        """Take and leave lanes as the next survey says."""
-        survey = await self._watch.next()
-        self._outages.succeeded()
-        assignment = assign(survey, self._process, len(self._lanes))
-        for lane in self.receivers.keys() - assignment.lanes:
-            self._end(lane)
-        await self._free(assignment)
-        for lane in sorted(assignment.lanes - self.receivers.keys() - self._ending.keys()):
-            await self._begin_lane(lane)
-
-    async def _free(self, assignment: Assignment) -> None:
-        """End the sessions of processes that answer no more: what they had in hand is rolled back."""
-        if not assignment.stranded:
-            return
-        session = await self._database.connect()
-        try:
-            for pid in dict.fromkeys(assignment.stranded):
-                logger.warning(
-                    "A process of %s answers no more; its session %s is ended, and its lanes are taken over",
-                    self._table.address,
-                    pid,
-                )
-                await session.run(self._table.end_session(pid))
-        except PermissionDeniedError as error:
-            logger.warning(
-                "The lanes of %s wait until the server gives that session up: this role may not end it: %s",
-                self._table.address,
-                error,
-            )
-        finally:
-            await session.close()
-
-    async def _begin_lane(self, lane: int) -> None:
+    async def begin(self, lane: int) -> Receiver | None:
+        """Take a lane and receive from it."""
         address = self._lanes[lane]
         session = await self._taken(address)
-        if session is None:  # whoever has it finishes what is in hand
-            return
+        if session is None:
+            return None
         receiver = self._make_receiver(address)
         receiver.order = Order(lambda: datetime.now(UTC))
         self._taken_by[lane] = session
         receiver.connect = partial(self._connect, lane)
         receiver.change_concurrency(1)
         await receiver.start()
-        self.receivers[lane] = receiver
-        logger.debug("This process has %s", address)
+        return receiver
+
+    async def ended(self, lane: int) -> None:
+        """Close the session that took the lane, if no slot has."""
+        await close(self._taken_by.pop(lane, None))
 
     async def _taken(self, lane: QueueAddress) -> ReceiveSession | None:
         """Return a session that has the lane; None if another session has it."""
@@ -174,20 +112,6 @@ class OrderedLanes(Service):
             text = f"Another session has {self._lanes[lane]}: this process waits until it is free."
             raise ConnectionLostError(text, sqlstate=None, transient=True)
         return session
-
-    def _end(self, lane: int, timeout: float | None = None) -> None:
-        receiver = self.receivers.pop(lane)
-
-        async def end() -> None:
-            try:
-                await receiver.stop(timeout)
-            except RowbusError as error:
-                logger.warning("Leaving %s failed: %s", receiver.address, error)
-            finally:
-                await close(self._taken_by.pop(lane, None))
-                self._ending.pop(lane, None)
-
-        self._ending[lane] = asyncio.create_task(end(), name=f"rowbus {receiver.address} end")
 
 
 def check_lanes(parts: Parts) -> None:

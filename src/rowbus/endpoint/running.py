@@ -373,7 +373,7 @@ class RunningEndpoint:
 
     def _all_receivers(self) -> Sequence[Receiver]:
         """Return the receivers of now: those of ordered lanes come and go."""
-        ordered = () if self._ordered is None else self._ordered.receivers.values()
+        ordered = () if self._ordered is None else self._ordered.serving.values()
         return (*self._receivers, *ordered)
 
     def _make_handler_watch(self, parts: Parts) -> HandlerWatch:

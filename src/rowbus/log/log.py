@@ -20,7 +20,7 @@ from rowbus.database.statements import run_steps, run_steps_now
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError
 from rowbus.log.append import AppendingLog, AsyncAppendingLog
 from rowbus.log.consumers.event_attempts import Keys
-from rowbus.log.consumers.handlers import Caller, Consumer, takes_context
+from rowbus.log.consumers.handlers import Caller, Consumer, check_lanes, takes_context
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.range import LogRange
 from rowbus.messages.address import refuse_nul
@@ -38,9 +38,11 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Steps
     from rowbus.log.consumers.consumer import LogConsumer
     from rowbus.log.consumers.event_attempts import KeyFunction
+    from rowbus.log.consumers.lanes import LogLanes
     from rowbus.log.event import DeadEvent, Event, Tick
     from rowbus.log.range import Bounds
     from rowbus.running.critical import OnCriticalError
+    from rowbus.transport.lanes.rule import Lanes
 
 logger = logging.getLogger("rowbus.log")
 
@@ -78,7 +80,7 @@ class Consuming(Serving):
         self._on_database = connection_or_database is None or self.database is not None
         self._alarm = Alarm(callback_of(on_critical_error, logger))
         self._consumers: list[Consumer] = []
-        self._running: list[tuple[LogConsumer, Caller]] = []
+        self._running: list[tuple[LogConsumer | LogLanes, Caller]] = []
 
     @cached_property
     def _watch(self) -> LoopWatch:
@@ -97,6 +99,7 @@ class Consuming(Serving):
         batch: bool = False,
         key: str | KeyFunction | None = None,
         subconsumer: str | None = None,
+        lanes: Lanes | None = None,
         settings: ConsumerSettings | None = None,
     ) -> Callable[[F], F]:
         """Register a handler of this log's events: `@log.consumer("revenue")`.
@@ -104,8 +107,9 @@ class Consuming(Serving):
         The function takes an event, or with `batch` a list of events, and if it likes a context. `async def` handlers
         get a `LogContext`; `def` handlers run in a thread and get a `SyncLogContext`. `key`, a function of an event or
         the name of one of its fields, keeps the events of one key in order among the workers of the settings and
-        behind a retry. `subconsumer` makes this process that subconsumer of a cooperative consumer. Raises
-        ConfigurationError.
+        behind a retry. `subconsumer` makes this process that subconsumer of a cooperative consumer. With
+        `lanes=rowbus.by_key(8)` all processes share the events by their keys, whose order holds in all of them: each
+        lane reads the log for itself. Raises ConfigurationError.
         """
         if callable(name) or not name:
             raise ConfigurationError(
@@ -119,11 +123,15 @@ class Consuming(Serving):
             raise ConfigurationError(
                 f"Consumer {name} has {chosen.workers} workers: say by `key` which events have to stay in order."
             )
+        if lanes is not None:
+            check_lanes(name, lanes, keys, subconsumer, chosen)
         self._require_database()
 
         def register(function: F) -> F:
             takes_context(function)
-            self._consumers.append(Consumer(self.name, name, subconsumer, function, batch, keys, chosen))
+            self._consumers.append(
+                Consumer(self.name, name, subconsumer, function, batch, keys, chosen, lanes)
+            )
             return function
 
         return register

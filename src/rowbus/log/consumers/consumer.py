@@ -58,6 +58,29 @@ BEATS = 4  # signs of life in the time after which a member counts as dead
 REGISTRATIONS = 3  # tries, when others register the same consumer at the same time
 
 
+async def register(database: Database, tables: Sequence[ConsumerTable], *, from_oldest: bool) -> None:
+    """Register a consumer, or all of its lanes at once, where they are not yet.
+
+    Raises LogNotFoundError, StorageError, and ConfigurationError where it has other lanes.
+    """
+    session = await database.connect()
+    try:
+        await session.run(LogRange(tables[0].log).find())
+        for left in reversed(range(REGISTRATIONS)):
+            try:
+                async with session.transaction():
+                    tables[0].refuse_others(await session.run(tables[0].names()))
+                    for table in tables:
+                        await session.run(table.register(from_oldest=from_oldest))
+            except StorageError as error:
+                if error.sqlstate != "23505" or not left:
+                    raise
+            else:
+                return
+    finally:
+        await session.close()
+
+
 class BatchSubject:
     """A batch in hand: what lines about it and its events say."""
 
@@ -193,30 +216,17 @@ class LogConsumer(ElectedService["ReadSession"]):
             for part in range(settings.workers)
         ]
         self._hold = Hold(
-            QueueAddress(DEFAULT_SCHEMA, PAUSES), [PauseSubject("consumer", f"{table.log}/{table.consumer}")]
+            QueueAddress(DEFAULT_SCHEMA, PAUSES),
+            [PauseSubject("consumer", f"{table.log}/{name}") for name in {table.consumer, table.own_name}],
         )
         self._retries: Retries
         self._life: Life
         self._isolated: int | None = None  # the whole batch that failed as a whole
 
     async def prepare(self) -> None:
-        """Register the consumer if it is not yet. Raises LogNotFoundError, StorageError."""
-        await self._register()
-
-    async def _register(self) -> None:
-        session = await self._database.connect()
-        try:
-            await session.run(self._range.find())
-            for left in reversed(range(REGISTRATIONS)):
-                try:
-                    await session.run(self._table.register(from_oldest=self._settings.from_oldest))
-                except StorageError as error:
-                    if error.sqlstate != "23505" or not left:
-                        raise
-                else:
-                    return
-        finally:
-            await session.close()
+        """Register the consumer if it is not yet; raises as `register`. Lanes are registered together, before."""
+        if self._table.own_name == self._table.consumer:
+            await register(self._database, [self._table], from_oldest=self._settings.from_oldest)
 
     # --- the loop
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Coroutine, Sequence
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
@@ -55,6 +56,13 @@ class Keys:
             if key is not None:
                 check_function(key, "key, which gives the key of an event,", "event")
             self._key = None if key is None else lambda event: contained(partial(key, event))
+        self._lane = 0, 1
+
+    def of_lane(self, lane: int, lanes: int) -> Keys:
+        """Return the same for one of so many lanes, which leaves the events of the others to them."""
+        keys = copy(self)
+        keys._lane = lane, lanes  # noqa: SLF001 - its own
+        return keys
 
     def __bool__(self) -> bool:
         """Return whether events have keys."""
@@ -87,7 +95,10 @@ class Keys:
         return split
 
     def left(self, events: Sequence[Event], marks: Sequence[Mark]) -> Sequence[Event]:
-        """Return the events that are not done, by the marks of an interrupted batch."""
+        """Return the events of the lane that are not done, by the marks of an interrupted batch."""
+        lane, lanes = self._lane
+        if lanes > 1:
+            events = [event for event in events if self.part(event, lanes) == lane]
         if not marks:
             return events
         done = {(mark.parts, mark.part): mark.event for mark in marks}

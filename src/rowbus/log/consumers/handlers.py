@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.statements import BlockingSession, run_as_one
+from rowbus.errors import ConfigurationError
 from rowbus.log.consumers.consumer import EventsSubject, LogConsumer
 from rowbus.log.consumers.event_attempts import Handling
+from rowbus.log.consumers.lanes import LaneTableOfLog, LogLanes
 from rowbus.log.consumers.policy import DeadLetter, RetryAfter, Verdict
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.messages.address import DEFAULT_SCHEMA, PostgresAddresses
@@ -29,6 +31,7 @@ from rowbus.running.handling import concerning, note_calls, note_calls_on, refus
 from rowbus.running.threads import Threads
 from rowbus.transport.client import Inserts
 from rowbus.transport.composition import Composer, identity_of
+from rowbus.transport.lanes.rule import require_lanes
 from rowbus.transport.pubsub.publication import publish
 from rowbus.transport.send_verbs import AsyncSendVerbs, HandlerVerbs, SendVerbs
 from rowbus.transport.uniqueness.sending import leave_once
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from rowbus.messages.outgoing import UniqueMessageId
     from rowbus.running.critical import Alarm
     from rowbus.settings import ConsumerSettings
+    from rowbus.transport.lanes.rule import Lanes
     from rowbus.transport.pubsub.publication import Publication
     from rowbus.transport.uniqueness.table import UniqueSend
 
@@ -202,15 +206,47 @@ class Consumer(NamedTuple):
     batch: bool
     keys: Keys
     settings: ConsumerSettings
+    lanes: Lanes | None = None
 
-    def build(self, database: Database, alarm: Alarm) -> tuple[LogConsumer, Caller]:
+    def build(self, database: Database, alarm: Alarm) -> tuple[LogConsumer | LogLanes, Caller]:
         """Return what consumes, and what calls the function; to be started and closed together."""
-        caller = Caller(self, ConsumerSender(database.pool(self.settings.workers)))
+        at_once = self.settings.workers if self.lanes is None else len(self.lanes.names)
+        caller = Caller(self, ConsumerSender(database.pool(at_once)))
         handling = Handling(
             caller.call, one_by_one=not self.batch, keys=self.keys, keep_tasks=self.settings.keep_tasks
         )
+        if self.lanes is not None:
+            return self._build_lanes(self.lanes, database, handling, alarm), caller
         table = ConsumerTable(self.log, self.name, self.subconsumer)
         return LogConsumer(database, table, self.settings, handling, alarm), caller
+
+    def _build_lanes(self, lanes: Lanes, database: Database, handling: Handling, alarm: Alarm) -> LogLanes:
+        names = lanes.names
+
+        def make(table: ConsumerTable, lane: int) -> LogConsumer:
+            own = handling._replace(keys=self.keys.of_lane(lane, len(names)))
+            return LogConsumer(database, table, self.settings, own, alarm)
+
+        tables = [LaneTableOfLog(self.log, self.name, names, lane) for lane in range(len(names))]
+        return LogLanes(database, tables, lanes, make, alarm, from_oldest=self.settings.from_oldest)
+
+
+def check_lanes(
+    name: str, lanes: object, keys: Keys, subconsumer: str | None, settings: ConsumerSettings
+) -> None:
+    """Raise ConfigurationError for lanes that a consumer cannot have."""
+    given = require_lanes(lanes)
+    reasons = (
+        (given is not None and given.is_ordered, "give lanes=rowbus.by_key(8)"),
+        (bool(keys), "say by `key` which events have to stay in order"),
+        (subconsumer is None, "members of a cooperative consumer get whole batches"),
+        (settings.workers == 1, "give more lanes instead of workers"),
+        (not settings.whole_batches, "whole_batches is one transaction for all events of a batch"),
+        (settings.stand_by, "a lane belongs to one session, which stand_by=False does without"),
+    )
+    for is_so, reason in reasons:
+        if not is_so:
+            raise ConfigurationError(f"Consumer {name} cannot have these lanes: {reason}.")
 
 
 class Caller:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.database.locks import consumer_lock, members_lock, workers_lock
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
-from rowbus.errors import BatchError, LogNotFoundError
+from rowbus.errors import BatchError, ConfigurationError, LogNotFoundError
 from rowbus.log.consumers.policy import Note
 from rowbus.log.event import Batch, DeadEvent, Event
 from rowbus.log.queries import FOLDER, log_query
@@ -61,6 +61,10 @@ class ConsumerTable:
             refuse_nul(kind, name)
         self.log = log
         self.consumer = consumer
+        self.own_name = consumer
+        """The name that its handler was given; a lane has one of its own beside."""
+        self.registered_with = frozenset({consumer})
+        """The names under which the consumer is registered, if it is."""
         self.subconsumer = subconsumer
         self.name = f"{log}/{consumer}" if subconsumer is None else f"{log}/{consumer}.{subconsumer}"
         self._names = {"log": log, "consumer": consumer, "subconsumer": subconsumer or ""}
@@ -95,6 +99,23 @@ class ConsumerTable:
                 "consumers/register", "Could not register", self._registered, from_oldest=from_oldest
             )
         return self._once("coop/register", "Could not register", self._registered)
+
+    def names(self) -> Statement[list[str]]:
+        """Ask under which names the consumer is registered: its own, or those of its lanes."""
+        query = self._load("consumers/names", "Could not look for the lanes of", prepare=False)
+        return Statement(query, {"log": self.log, "consumer": self.own_name}, _lane_names)
+
+    def refuse_others(self, names: Iterable[str]) -> None:
+        """Raise ConfigurationError where the consumer is registered with other lanes, or without."""
+        lanes = (name for name in names if name == self.own_name or name[len(self.own_name) + 1 :].isdigit())
+        found = frozenset(lanes)
+        if found and found != self.registered_with:
+            raise ConfigurationError(
+                f"Consumer {self.own_name} of log {self.log} is registered as {', '.join(sorted(found))}, and now "
+                f"asks for {', '.join(sorted(self.registered_with))}: events would come twice, or never. Have it do "
+                "all that waits while nothing ticks the log, remove the old names (`rowbus log unregister "
+                f"{self.log} …`), and start it anew."
+            )
 
     def unregister(self) -> Steps[bool]:
         """Remove the consumer with its retry queue, or a subconsumer, whose batch goes to the others; was there one?"""
@@ -310,6 +331,10 @@ class ConsumerTable:
 def events(rows: Rows, _count: int) -> list[Event]:
     """Decode events; the columns are in the order of the fields."""
     return list(map(Event._make, rows))
+
+
+def _lane_names(rows: Rows, _count: int) -> list[str]:
+    return [name for (name,) in rows]
 
 
 def log_not_found(log: str) -> LogNotFoundError:

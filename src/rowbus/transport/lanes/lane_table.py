@@ -92,12 +92,12 @@ class LaneTable:
     def take(self, lane: QueueAddress, process: int) -> Statement[bool]:
         """Take a lane for the session's life; say whether it is this session's."""
         query = _load("take_lane", self.address, "Failed to take a lane of")
-        names = {"members": self._members, "lane": _lock_of(lane)}
+        names = {"members": self._members, "lane": lock_of(lane)}
         return Statement(query, {**names, "process": process}, scalar)
 
     def survey(self, lanes: list[QueueAddress], patience: float) -> Statement[Survey]:
         """Ask who works here, and who has which lane; who has asked nothing for `patience` seconds works no more."""
-        locks = {_lock_of(lane): number for number, lane in enumerate(lanes)}
+        locks = {lock_of(lane): number for number, lane in enumerate(lanes)}
         parameters = {
             "lanes": list(locks),
             "members": self._members,
@@ -132,7 +132,8 @@ def _load(operation: str, table: QueueAddress, failing: str, *, lane: str = "", 
     )
 
 
-def _lock_of(lane: QueueAddress) -> str:
+def lock_of(lane: QueueAddress) -> str:
+    """Name the lock of who has a lane."""
     return f"rowbus lane {lane}"
 
 

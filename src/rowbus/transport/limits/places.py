@@ -23,7 +23,7 @@ from rowbus.database.statements import Rows, Statement, load
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rowbus.database.sessions import ReceiveSession
+    from rowbus.database.sessions import AsyncSession
     from rowbus.database.statements import Runs
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
@@ -127,7 +127,7 @@ class PlaceKeeper:
         self._returns = Returns(time.monotonic)
 
     async def take(
-        self, rows: Sequence[MessageRow], session: ReceiveSession, *, keeps_place: bool
+        self, rows: Sequence[MessageRow], session: AsyncSession, *, keeps_place: bool
     ) -> Mapping[MessageRow, Wait]:
         """Take places for messages that were received in the session's transaction; return those that have none.
 

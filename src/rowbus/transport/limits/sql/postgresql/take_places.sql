@@ -2,10 +2,7 @@
 -- are lines of one text.
 -- Takes advisory locks until the transaction ends, and waits for none. Returns the keys all of whose places are taken.
 select given.key
-from
-    rows from (
-        unnest(string_to_array(:'keys'::text, chr(10))), unnest(:'numbers'::integer[])
-    ) as given (key, most)
+from unnest(string_to_array(:'keys'::text, chr(10)), :'numbers'::integer[]) as given (key, most)
 where
     not exists (
         select place.number
