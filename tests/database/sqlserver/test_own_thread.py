@@ -25,7 +25,8 @@ async def test_calls_that_are_stopped_cancelled_and_timed_out_500_times_cost_no_
 ) -> None:
     assert isinstance(backend, SqlServer)
     standin = None if backend_place.server is None else standins.on(backend_place.server).database
-    change = f"set lock_timeout 300; update {backend.table('held')} set number = 1"  # Babelfish interrupts no wait
+    # Babelfish interrupts no wait.
+    change = f"set lock_timeout 300; update {backend.table('held')} set number = 1"
     given = {"root": str(ROOT), "standin": standin, "slow": change, "times": TIMES}
     programs = Programs(tmp_path, backend.dsn)
     await backend.execute(f"create table {backend.table('held')} (number int not null)")

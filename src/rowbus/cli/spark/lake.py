@@ -31,6 +31,7 @@ from rowbus.cli.spark.course import (
 )
 
 if TYPE_CHECKING:
+    from rowbus.spark.lake.tables.writer import TablesSettings
     from rowbus.spark.pipelines.lake_tables import LakeReport
 
 Folder = Annotated[
@@ -144,11 +145,9 @@ def lake(  # noqa: PLR0913 - an argument for each option
         "max_bytes_per_batch": in_bytes(max_bytes),
         "read_dsn": read_database,
     }
-    from rowbus.spark.lake.tables.writer import TablesSettings
     from rowbus.spark.pipelines import lake_tables
 
-    place, format_name = (to, log, (*asked["tables"],), asked["dsn"]), asked["format"]
-    settings = TablesSettings(*place, format_name, history, catalog=catalog)
+    settings = _settings(log, asked)
     lake_tables.check_tables(settings, consumer)  # Spark takes its time
     if resync and (again := lake_tables.ask(settings, consumer, resync)):
         _show_asked(again, consumer, as_json=as_json)
@@ -157,6 +156,14 @@ def lake(  # noqa: PLR0913 - an argument for each option
     with running(f"Following {log}") as shown:
         done = lake_tables.lake(spark, log, **asked, **shown._asdict())
     show_json(asdict(done)) if as_json else _show(done)
+
+
+def _settings(log: str, asked: dict[str, Any]) -> TablesSettings:
+    """Return the settings of a lake's tables among what is asked for."""
+    from rowbus.spark.lake.tables.writer import TablesSettings
+
+    place = asked["to"], log, (*asked["tables"],), asked["dsn"]
+    return TablesSettings(*place, asked["format"], asked["history"], catalog=asked["catalog"])
 
 
 def compare(

@@ -98,7 +98,7 @@ def exponential(
         raise ConfigurationError(
             f"A back-off begins with more than nothing and at most its cap, not with {begin} of {most}."
         )
-    given: object = factor
+    given = cast("object", factor)
     if not isinstance(given, int | float) or not 1 <= given < math.inf:
         raise ConfigurationError(f"factor is {factor!r}; give a number of at least 1.")
     return Exponential(begin, most, factor, jitter)
@@ -108,7 +108,7 @@ def check_backoff(backoff: Backoff, retries: int) -> None:
     """Raise ConfigurationError for what is no function of a number, or returns no delay for the first or last retry."""
     check_function(backoff, "The back-off", "retry")
     for retry in {1, max(retries, 1)}:
-        delay: object = backoff(retry)
+        delay = cast("object", backoff(retry))
         if not isinstance(delay, timedelta) or delay < timedelta():
             raise ConfigurationError(
                 f"The back-off {backoff!r} returns {delay!r} for retry {retry}; it must return a timedelta, at least 0."

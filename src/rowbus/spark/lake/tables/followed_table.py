@@ -295,7 +295,7 @@ class FollowedTable:
 
 
 class Again(Iterable[Sequence[LoadedChange]]):
-    """What is made anew each time it is gone through."""
+    """Changes that are made anew each time they are gone through."""
 
     def __init__(self, make: Callable[[], Iterator[Sequence[LoadedChange]]]) -> None:
         """Take what makes it."""

@@ -141,7 +141,7 @@ class TablesSettings:
     """The folder of the checkpoint of which what a next run needs is kept beside the tables."""
 
     catalog: str | None = None
-    """What names the catalogue of Iceberg tables; None: that of the folder."""
+    """The catalogue of Iceberg tables, by its name or URL; None: that of the folder."""
 
     @property
     def checkpoint(self) -> Path:
