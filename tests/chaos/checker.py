@@ -173,14 +173,19 @@ def _disordered(history: History) -> Iterator[Place]:
 
 def _overtaken(history: History) -> Iterator[Place]:
     """Name what took effect after one of its key that was committed later."""
-    places = {send.number: send.place for send in history.sends if send.place}
-    latest: dict[int, int] = defaultdict(int)
+    ranks = {
+        send.number: (send.producer, send.number) if send.kind == "keyed-event" else (-1, send.place)
+        for send in history.sends
+        if send.kind == "keyed-event" or send.place
+    }
+    latest: dict[tuple[int, int], int] = defaultdict(int)
     for effect in sorted(history.effects, key=lambda each: each.position):
-        if effect.stage == KEYED and effect.number in places:
-            key, place = key_of(effect.number), places[effect.number]
-            if place < latest[key]:
+        if effect.stage in KEYED and effect.number in ranks:
+            sender, rank = ranks[effect.number]
+            line = sender, key_of(effect.number)
+            if rank < latest[line]:
                 yield effect.stage, effect.number
-            latest[key] = max(latest[key], place)
+            latest[line] = max(latest[line], rank)
 
 
 def _back(history: History) -> Iterator[int]:
@@ -196,7 +201,7 @@ def _back(history: History) -> Iterator[int]:
 
 def _parts(history: History, stage: str) -> Iterator[History]:
     """Give what is to go on by itself: a key's work does, whatever others do."""
-    if stage != KEYED:
+    if stage not in KEYED:
         yield history
         return
     for key in range(KEYS):

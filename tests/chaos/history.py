@@ -32,6 +32,7 @@ STAGES: Final = {
     "deed event": ("event of a deed",),
     "aside": ("aside", "arrival"),
     "keyed": ("keyed",),
+    "keyed-event": ("keyed event",),
     "long": ("first page", "second page", "last page", "report"),
     "poison": (),
     "poison event": (),
@@ -52,8 +53,9 @@ is how soon Spark starts."""
 TIMED: Final = frozenset(stage for stages in STAGES.values() for stage in stages) - UNTIMED
 ORDERED: Final = "event"
 """The stage in which the sends of one producer take effect in their order."""
-KEYED: Final = "keyed"
-"""The stage in which each key goes on by itself, in the order of its commits, whoever sent them."""
+KEYED: Final = frozenset({"keyed", "keyed event"})
+"""The stages in which each key goes on by itself: messages in the order of their commits, whoever sent them, and events
+in the order of their producer."""
 KEYS: Final = 6
 
 

@@ -88,6 +88,14 @@ FINDINGS: dict[str, tuple[str, object, Verdict]] = {
             [effect(1, "keyed", 12, 12.0), effect(2, "keyed", 13, 13.0)],
         ),
     ),
+    "events of one key and producer come in another order": (
+        "disordered",
+        (("keyed event", 12),),
+        judge(
+            [sent(12, "keyed-event"), sent(24, "keyed-event")],
+            [effect(1, "keyed event", 24, 24.0), effect(2, "keyed event", 12, 24.0)],
+        ),
+    ),
     "a key stands still while others go on": (
         "gap",
         4.0,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, LiteralString
 from tests.chaos.faults.fault import QUIET, Fault, Site
 from tests.chaos.faults.kills import OFTEN
 from tests.chaos.faults.network import FarMachine
-from tests.chaos.history import KEYS
+from tests.chaos.history import KEYED, KEYS
 from tests.chaos.processes import await_that, python, rowbus
 
 if TYPE_CHECKING:
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 
 FAR, NEAR = "lanes 1", "lanes 2"
 """The programs: of one process, and of two."""
-KINDS = "keyed command keyed event keyed delayed keyed published keyed process keyed"
+KINDS = "keyed command keyed-event event keyed delayed keyed-event published keyed process keyed-event"
+"""Eleven, so that each key gets messages and events: a length with a factor of `KEYS` leaves some without."""
 AT_WORK = "Endpoint Lanes is receiving"
 PATIENCE = 40.0
 """Seconds, at most, until each key goes on; the checker says what is too long."""
 EACH_KEY: LiteralString = """
     select from effect
-    where stage = 'keyed' and position > {}
-    group by number / 2 % {}
+    where stage like 'keyed%' and position > {}
+    group by stage, number / 2 % {}
     offset {} limit 1
 """
 
@@ -44,7 +45,10 @@ class _Lanes(Fault):
     def prepare(self, site: Site, system: System) -> None:
         system.rate = min(system.rate, QUIET)
         system.environment["CHAOS_KINDS"] = KINDS
-        system.more_to_install = [rowbus("schema", "install", "tests.chaos.programs.lanes:lanes")]
+        system.more_to_install = [
+            rowbus("log", "create", "keys"),
+            rowbus("schema", "install", "tests.chaos.programs.lanes:lanes"),
+        ]
         program = python("-m", "tests.chaos.programs.lanes")
         system.more_endpoints = {FAR: [*program, "1"], NEAR: [*program, "2"]}
 
@@ -124,6 +128,6 @@ def _come_again(system: System, victim: int, number: signal.Signals) -> None:
 
 
 def _await_each_key(system: System) -> None:
-    query = EACH_KEY.format(system.newest(), KEYS, KEYS - 1)
+    query = EACH_KEY.format(system.newest(), KEYS, len(KEYED) * KEYS - 1)
     with suppress(TimeoutError):  # the checker will say what stood still
         await_that(lambda: system.sees(query), "each key to go on", PATIENCE)

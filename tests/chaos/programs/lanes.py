@@ -1,6 +1,6 @@
-"""An endpoint with order by key: each message is a note, and nothing but its lane keeps the notes of a key in order.
+"""An endpoint and a consumer with order by key: nothing but its lane keeps the notes of a key in order.
 
-`python -m tests.chaos.programs.lanes COUNT`, with the database in ROWBUS_DATABASE, has so many processes run it. They
+`python -m tests.chaos.programs.lanes COUNT`, with the database in ROWBUS_DATABASE, has so many processes run both. They
 are forked from one that has imported everything, so that hundreds can be killed. Some messages fail at first, at once
 and after a delay.
 """
@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import random
+import signal
 import sys
 from datetime import timedelta
 from typing import Any
@@ -40,6 +41,31 @@ async def keyed(message: dict[str, Any], context: rowbus.Context) -> None:
         raise ValueError(f"{message['number']} fails at times")
 
 
+log = rowbus.Log(None, "keys")
+
+
+@log.consumer(
+    "notes",
+    key="extra1",
+    lanes=rowbus.by_key(4),
+    settings=rowbus.ConsumerSettings(from_oldest=True, chunk_size=5),
+)
+async def keyed_event(event: rowbus.Event, context: rowbus.LogContext) -> None:
+    """Note it, and take its time."""
+    message: Any = event.json()
+    await note(context, "keyed event", message)
+    await asyncio.sleep(random.uniform(0, LONGEST))
+
+
+async def serve() -> None:
+    """Run both until SIGTERM."""
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    async with log, lanes:
+        logging.getLogger("chaos.lanes").info("Endpoint Lanes is receiving")
+        await ended.wait()
+
+
 def main(count: int) -> None:
     """Keep up so many processes; those that end are replaced at once."""
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s [%(process)d] %(message)s")
@@ -47,7 +73,7 @@ def main(count: int) -> None:
     while True:
         while len(running) < count:
             if (pid := os.fork()) == 0:
-                lanes.run()
+                asyncio.run(serve())
                 os._exit(0)
             running.add(pid)
         running.discard(os.wait()[0])

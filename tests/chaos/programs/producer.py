@@ -29,6 +29,7 @@ MIX = "command event delayed event published command event retried process"
 KINDS = os.environ.get("CHAOS_KINDS", MIX).split()
 PLAIN = {"command": ("Work", "Chaos.Command"), "long": ("Long", "Chaos.Long")}
 """Where messages of some kinds go that have nothing but a number, and their type."""
+LOGS = {"event": "chaos", "driven": "chaos", "keyed-event": "keys"}
 POISON_EVERY = 40
 NOW = "select clock_timestamp()"
 PLACE = "select nextval('place')"
@@ -58,8 +59,8 @@ def send(connection: psycopg.Connection[Any], kind: str, number: int, poison: st
     assert now is not None
     moment, message = now[0], {"number": number}
     client = rowbus.Client(connection, reply_to="Follow", delay_through="Later", notify=not POOLED)
-    if kind in {"event", "driven"}:
-        rowbus.Log(connection, "chaos").append(message, type="happened")
+    if kind in LOGS:
+        rowbus.Log(connection, LOGS[kind]).append(message, type="happened", extra1=str(key_of(number)))
     elif kind == "poison event":
         rowbus.Log(connection, "chaos").append(message | {"poison": poison}, type="happened")
     elif kind == "poison":
