@@ -298,7 +298,13 @@ def test_every_name_in_code_type_is_in_the_code(page: Path) -> None:
 
 @cache
 def words_in_code() -> frozenset[str]:
-    folders = [("src", "*.py"), ("src", "*.sql"), ("tests", "*.py"), (".", "pyproject.toml")]
+    folders = [
+        ("src", "*.py"),
+        ("src", "*.sql"),
+        ("tests", "*.py"),
+        ("benchmarks", "*.py"),
+        (".", "pyproject.toml"),
+    ]
     files = [
         file
         for folder, pattern in folders

@@ -95,7 +95,8 @@ async def test_a_role_of_the_file_does_one_of_each_action(
                 ("/logs/dead-letters/discard", {**CONSUMER, "all": "yes"}),
             )
         ]
-        errors.add("2")
+    errors.add("2")
+    async with browser(dsn) as client:  # a page that has seen it: the other looks every four seconds
         discarded = await confirm(client, "/failed/discard", ALL)
         await confirm(client, f"{discarded.url.path}/undo", {})
     removed = rowbus("recurring", "remove", "Sales", "orphan", ROWBUS_DATABASE=dsn)

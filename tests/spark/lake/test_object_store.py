@@ -125,6 +125,7 @@ def test_a_run_on_another_machine_goes_on_with_the_batch_that_was_begun(
     there.prepare()
     assert files(there.path) == ["commits/1", "commits/2", "metadata", "offsets/1", "offsets/2"]
     spark_begins(tmp_path / "here", 3)
+    lake.run("insert into orders values (9, 'x', 1)")
     staged = lake.stage()
     lake.run("alter table orders drop column total")  # a copy of a table that was dropped fails
     lake.run("drop table orders")

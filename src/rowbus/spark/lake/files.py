@@ -80,7 +80,8 @@ class Files:
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
         """Write everything, and return the files."""
-        for batch in grouped(conformed(batch, self._layout.schema) for batch in batches):
+        rows = (conformed(batch, self._layout.schema) for batch in batches)
+        for batch in grouped(rows, min(GROUP, self._layout.target_bytes)):
             for partition, part in split(batch, self._layout.partition_by):
                 self._add(partition, part)
         for key in list(self._open):
@@ -153,11 +154,11 @@ def in_pieces(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield batch.slice(begin, most)
 
 
-def grouped(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cut large batches and join small ones, so that each makes a row group."""
+def grouped(rows: Iterable[pa.RecordBatch], most: int = GROUP) -> Iterator[pa.RecordBatch]:
+    """Cut large batches and join small ones, so that each makes a row group of so many bytes at most, about."""
     held, size = list[pa.RecordBatch](), 0
     for batch in in_pieces(rows):
-        if held and size + batch.nbytes > GROUP:
+        if held and size + batch.nbytes > most:
             yield _arrow.concat_batches(held)
             held, size = [], 0
         held.append(batch)
