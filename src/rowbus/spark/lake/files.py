@@ -81,7 +81,7 @@ class Files:
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
         """Write everything, and return the files."""
         rows = (conformed(batch, self._layout.schema) for batch in batches)
-        for batch in grouped(rows, min(GROUP, self._layout.target_bytes)):
+        for batch in grouped(rows, self._layout.target_bytes):
             for partition, part in split(batch, self._layout.partition_by):
                 self._add(partition, part)
         for key in list(self._open):
@@ -154,8 +154,9 @@ def in_pieces(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield batch.slice(begin, most)
 
 
-def grouped(rows: Iterable[pa.RecordBatch], most: int = GROUP) -> Iterator[pa.RecordBatch]:
-    """Cut large batches and join small ones, so that each makes a row group of so many bytes at most, about."""
+def grouped(rows: Iterable[pa.RecordBatch], file_bytes: int | None = None) -> Iterator[pa.RecordBatch]:
+    """Cut large batches and join small ones, so that each makes a row group, and is no more than a file may have."""
+    most = GROUP if file_bytes is None else min(GROUP, file_bytes)
     held, size = list[pa.RecordBatch](), 0
     for batch in in_pieces(rows):
         if held and size + batch.nbytes > most:
