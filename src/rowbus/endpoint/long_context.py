@@ -134,7 +134,7 @@ class BlockSessions:
         return len(left)
 
     async def close(self) -> None:
-        """Close the sessions that nobody uses."""
+        """Close the idle sessions."""
         while self._idle:
             await self._idle.pop().close()
 

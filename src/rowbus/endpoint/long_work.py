@@ -192,7 +192,7 @@ class LongWork(Service):
             await super().stop(0 if timeout is not None else None)
 
     async def release(self) -> None:
-        """Close the sessions of handlers' transactions that nobody uses."""
+        """Close the idle sessions of handlers' transactions."""
         await self._sessions.close()
 
     def _take(self, work: Work) -> None:

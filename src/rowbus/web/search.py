@@ -34,12 +34,10 @@ if TYPE_CHECKING:
 SECONDS: Final = 3.0
 LOOKED_AT: Final = 2_000  # newest messages of a queue
 MOST: Final = 20  # found in one place
-TOGETHER: Final = (
-    25  # queues that are looked into by one statement: a round trip costs more than most of them
-)
-SHARE: Final = (
-    0.25  # of the time that is left, for these: one of them that takes long is not to hide the others
-)
+TOGETHER: Final = 25
+"""Queues that one statement looks into: a round trip costs more than most of them."""
+SHARE: Final = 0.25
+"""The part of the time left that these get: one of them that takes long hides no other."""
 TIMED_OUT: Final = "57014"
 ORDER: Final = (Kind.ERROR, Kind.QUEUE, Kind.AUDIT)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_wait: Final = AsyncConnection.wait  # psycopg's own, whatever a connection's is
+_wait: Final = AsyncConnection.wait  # psycopg's own; a handler's connection has another
 
 LOOK_AGAIN: Final = 0.1  # seconds, as psycopg: what TLS has buffered makes no socket readable
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import ReadSession
     from rowbus.database.postgresql.database import Database
+    from rowbus.database.sessions import Database as AnyDatabase
     from rowbus.log.consumers.chunk_worker import Chunk
     from rowbus.log.consumers.event_attempts import EventAttempt, Handling
     from rowbus.log.consumers.policy import Verdict
@@ -58,7 +59,7 @@ BEATS = 4  # signs of life in the time after which a member counts as dead
 REGISTRATIONS = 3  # tries, when others register the same consumer at the same time
 
 
-async def register(database: Database, tables: Sequence[ConsumerTable], *, from_oldest: bool) -> None:
+async def register(database: AnyDatabase, tables: Sequence[ConsumerTable], *, from_oldest: bool) -> None:
     """Register a consumer, or all of its lanes at once, where they are not yet.
 
     Raises LogNotFoundError, StorageError, and ConfigurationError where it has other lanes.

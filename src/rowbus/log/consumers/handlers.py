@@ -20,7 +20,7 @@ from rowbus.database.statements import BlockingSession, run_as_one
 from rowbus.errors import ConfigurationError
 from rowbus.log.consumers.consumer import EventsSubject, LogConsumer
 from rowbus.log.consumers.event_attempts import Handling
-from rowbus.log.consumers.lanes import LaneTableOfLog, LogLanes
+from rowbus.log.consumers.lanes import LogLanes
 from rowbus.log.consumers.policy import DeadLetter, RetryAfter, Verdict
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.messages.address import DEFAULT_SCHEMA, PostgresAddresses
@@ -221,14 +221,12 @@ class Consumer(NamedTuple):
         return LogConsumer(database, table, self.settings, handling, alarm), caller
 
     def _build_lanes(self, lanes: Lanes, database: Database, handling: Handling, alarm: Alarm) -> LogLanes:
-        names = lanes.names
-
         def make(table: ConsumerTable, lane: int) -> LogConsumer:
-            own = handling._replace(keys=self.keys.of_lane(lane, len(names)))
+            own = handling._replace(keys=self.keys.of_lane(lane, len(lanes.names)))
             return LogConsumer(database, table, self.settings, own, alarm)
 
-        tables = [LaneTableOfLog(self.log, self.name, names, lane) for lane in range(len(names))]
-        return LogLanes(database, tables, lanes, make, alarm, from_oldest=self.settings.from_oldest)
+        consumer, from_oldest = (self.log, self.name), self.settings.from_oldest
+        return LogLanes(database, consumer, lanes, make, alarm, from_oldest=from_oldest)
 
 
 def check_lanes(

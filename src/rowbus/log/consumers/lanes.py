@@ -9,7 +9,7 @@ Invariant: all lanes of a consumer are registered together, before the first of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.log.consumers.consumer import LogConsumer, register
@@ -26,36 +26,36 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database
     from rowbus.database.statements import Statement
     from rowbus.running.critical import Alarm
-    from rowbus.transport.lanes.lane_table import LaneTable
     from rowbus.transport.lanes.rule import Lanes
 
 SCHEMA = "pgq"
-"""Where the names of lanes of logs are: no table has them."""
+"""The schema in the names of the lanes of logs, which no table has."""
+
+
+class LaneLock(NamedTuple):
+    """Statements on who has a lane: what takes it for this process, and what asks who else has it."""
+
+    take: Statement[bool]
+    holders: Statement[list[LockHolder]]
 
 
 class LaneTableOfLog(ConsumerTable):
     """Statements of one lane of a consumer: those of a consumer, but for the lock."""
 
-    def __init__(self, log: str, consumer: str, siblings: Sequence[str], lane: int) -> None:
-        """Take the names of all lanes of the consumer. No I/O."""
-        super().__init__(log, f"{consumer}{MARK}{siblings[lane]}")
+    def __init__(self, log: str, consumer: str, siblings: Sequence[str], lane: int, lock: LaneLock) -> None:
+        """Take the consumer's name, those of all its lanes, the lane's number and lock. No I/O."""
+        super().__init__(log, siblings[lane])
         self.own_name = consumer
-        self.registered_with = frozenset(f"{consumer}{MARK}{name}" for name in siblings)
-        self.take: Statement[bool]
-        self.holders: Statement[list[LockHolder]]
-
-    def belong(self, lanes: LaneTable, address: QueueAddress, process: int) -> None:
-        """Have a process take the lane by the lock of this address."""
-        self.take = lanes.take(address, process)
-        self.holders = lock_holders(lock_of(address))
+        self.registered_with = frozenset(siblings)
+        self._lock = lock
 
     def try_lead(self) -> Statement[bool]:
         """Take the lane while the session lasts; says whether that was possible."""
-        return self.take
+        return self._lock.take
 
     def leaders(self) -> Statement[list[LockHolder]]:
         """Ask who has the lane, if it is another."""
-        return self.holders
+        return self._lock.holders
 
 
 class LogLanes(HeldLanes[LogConsumer]):
@@ -64,26 +64,31 @@ class LogLanes(HeldLanes[LogConsumer]):
     def __init__(
         self,
         database: Database,
-        tables: Sequence[LaneTableOfLog],
+        consumer: tuple[str, str],
         lanes: Lanes,
-        make_consumer: Callable[[LaneTableOfLog, int], LogConsumer],
+        make_consumer: Callable[[ConsumerTable, int], LogConsumer],
         alarm: Alarm,
         *,
         from_oldest: bool,
     ) -> None:
-        """Serve lanes by consumers that are made for them. No I/O."""
-        own = QueueAddress(SCHEMA, f"{tables[0].log}/{tables[0].own_name}")
+        """Serve lanes of a consumer, by its log and name, with consumers that are made for them. No I/O."""
+        log, name = consumer
+        own = QueueAddress(SCHEMA, f"{log}/{name}")
         super().__init__(database, own, lanes.addresses(own), alarm)
-        self._reading = database
-        self._tables = tables
+        siblings = [f"{name}{MARK}{lane}" for lane in lanes.names]
+        self._tables = [
+            LaneTableOfLog(log, name, siblings, lane, self._lock(address))
+            for lane, address in enumerate(self._lanes)
+        ]
         self._make_consumer = make_consumer
         self._from_oldest = from_oldest
-        for table, address in zip(tables, self._lanes, strict=True):
-            table.belong(self._table, address, self._process)
+
+    def _lock(self, lane: QueueAddress) -> LaneLock:
+        return LaneLock(self._table.take(lane, self._process), lock_holders(lock_of(lane)))
 
     async def prepare(self) -> None:
         """Register the lanes if they are not yet, and begin to watch; raises as `register`."""
-        await register(self._reading, self._tables, from_oldest=self._from_oldest)
+        await register(self._database, self._tables, from_oldest=self._from_oldest)
         await super().prepare()
 
     async def begin(self, lane: int) -> LogConsumer:

@@ -42,7 +42,7 @@ from rowbus.spark.lake.table import AppTransaction, own_errors, refuse_other_col
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rowbus.spark.lake.files import DataFile
+    from rowbus.spark.lake.files import DataFile, Rows
     from rowbus.spark.lake.tables.evolution import Reshaping
     from rowbus.spark.merge_rule import MergeRule
 
@@ -257,13 +257,7 @@ class StoredDelta:
             "overwrite" if emptied else "append",
         )
 
-    def merge(
-        self,
-        changed: pa.Table,
-        rows: Iterable[pa.RecordBatch],
-        keys: Sequence[str],
-        batch: AppTransaction,
-    ) -> None:
+    def merge(self, changed: pa.Table, rows: Rows, keys: Sequence[str], batch: AppTransaction) -> None:
         """Write rows instead of those with the keys of changes.
 
         Each file that has one is written anew without it: delta-rs holds whole files, and batches by numbers of rows.

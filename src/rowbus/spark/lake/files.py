@@ -34,6 +34,8 @@ GROUP: Final = 2**23
 _arrow: Any = pa  # its stubs lack some functions, and know no arrays of any type
 
 Partition = dict[str, Any]
+Rows = Iterable[pa.RecordBatch]
+"""Rows that are handed over one batch after the other."""
 
 
 @dataclass(frozen=True)

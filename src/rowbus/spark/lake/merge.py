@@ -97,7 +97,7 @@ class RowKeys:
         return _compute.index_in(numbers, self._numbers, skip_nulls=True)
 
     def has_any(self, batches: Iterable[Any]) -> bool:
-        """Say whether a row has the key of a change."""
+        """Return whether a row has the key of a change."""
         return any(self.places(rows).null_count < rows.num_rows for rows in batches)
 
 

@@ -55,7 +55,7 @@ class HeldLanes(Service, Generic[S]):
 
     @abstractmethod
     async def begin(self, lane: int) -> S | None:
-        """Begin to serve a lane; None if another session has it: whoever that is finishes what is in hand."""
+        """Begin to serve a lane; return None while another session has it, and finishes what it has in hand."""
 
     async def ended(self, lane: int) -> None:
         """Hear that nothing serves a lane any more."""

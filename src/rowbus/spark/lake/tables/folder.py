@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow import fs
 
+    from rowbus.spark.lake.files import Rows
     from rowbus.spark.lake.table import AppTransaction
     from rowbus.spark.lake.tables.evolution import Reshaping
     from rowbus.spark.log_source.offset import TickPosition
@@ -129,7 +130,7 @@ def _age(given: Completeness) -> tuple[int, int, int]:
     return snapshot.xmax, snapshot.xmin, -len(snapshot.running)
 
 
-class Settled(NamedTuple):
+class LakeFormat(NamedTuple):
     """The format of a lake's tables, and their catalogue."""
 
     format: TableFormat = "delta"
@@ -137,7 +138,7 @@ class Settled(NamedTuple):
     """A URL, or a name by which pyiceberg knows it; it has no credentials."""
 
     def __str__(self) -> str:
-        """Say both in words."""
+        """Name the format, and the catalogue if there is one."""
         return f"{self.format} tables" + (f" in the catalogue {self.catalog}" if self.catalog else "")
 
 
@@ -155,19 +156,19 @@ class LakeFolder:
 
     def format(self) -> TableFormat:
         """Return the format of the tables; Delta where nothing is said."""
-        return self._settled().format
+        return self._noted_format().format
 
     def stored(self, name: str) -> StoredTable:
         """Return a table, in the format of the lake."""
-        return stored_table(self.table(name), name, *self._settled())
+        return stored_table(self.table(name), name, *self._noted_format())
 
     def settle(self, kind: TableFormat | None, catalog: str | None = None) -> None:
         """Settle on a format and a catalogue before the first table is made.
 
         Raises ConfigurationError when tables have others, and for a catalogue of other than Iceberg tables.
         """
-        held = self._settled()
-        wanted = Settled(kind or held.format, catalog or held.catalog)
+        held = self._noted_format()
+        wanted = LakeFormat(kind or held.format, catalog or held.catalog)
         if wanted.catalog and wanted.format != "iceberg":
             raise ConfigurationError(
                 "A catalogue is for Iceberg tables: leave it out, or give the format iceberg.",
@@ -189,8 +190,8 @@ class LakeFolder:
             )
         self.state.write(FORMAT, wanted._asdict())
 
-    def _settled(self) -> Settled:
-        return Settled(**self.state.read(FORMAT, {}))
+    def _noted_format(self) -> LakeFormat:
+        return LakeFormat(**self.state.read(FORMAT, {}))
 
     def belong(self, log: str, consumer: str) -> None:
         """Note whose the folder is, once; raises ConfigurationError for another log or consumer."""
@@ -316,13 +317,7 @@ class StoredTable(Protocol):
         """Add rows, or replace the contents by them; reads few rows at a time."""
         ...
 
-    def merge(
-        self,
-        changed: pa.Table,
-        rows: Iterable[pa.RecordBatch],
-        keys: Sequence[str],
-        batch: AppTransaction,
-    ) -> None:
+    def merge(self, changed: pa.Table, rows: Rows, keys: Sequence[str], batch: AppTransaction) -> None:
         """Write rows instead of those with the keys of `changed`; reads few rows at a time."""
         ...
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -35,7 +35,7 @@ from rowbus.spark.lake.tables.evolution import (
     same_key,
 )
 from rowbus.spark.lake.tables.folder import Copy
-from rowbus.spark.lake.tables.net_changes import LoadedChange, is_renamed, loaded, net_changes, rows_of
+from rowbus.spark.lake.tables.net_changes import is_renamed, loaded, net_changes, rows_of
 from rowbus.spark.log_source.offset import TxidSnapshot
 from rowbus.spark.options import tables_named
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from rowbus.spark.captured import SourceTable
     from rowbus.spark.lake.tables.folder import LakeFolder, StoredTable
-    from rowbus.spark.lake.tables.net_changes import NetChanges, Place, Row, StagedChange
+    from rowbus.spark.lake.tables.net_changes import LoadsChanges, NetChanges, Place, Row, StagedChange
 
 _CHANGED_BY: Final = ("ev_type=", "ev_data=", "ev_extra1=", "ev_extra2=", "when=", "deny")
 """Arguments of triggers that make events differ from the table's rows; `ev_extra3` and 4 are beside the row."""
@@ -159,7 +159,7 @@ class FollowedTable:
             return
         try:
             parts = self._loaded(changes, copy)
-            net = net_changes(parts, partial(self._keys, copy) if self._source.key else None)
+            net = net_changes(parts(), partial(self._keys, copy) if self._source.key else None)
             virtual, there = set(self._source.virtual), frozenset(self._source.columns)
             if any(columns - virtual != there for columns in net.columns):
                 self._copy_anew(set(copy.as_text))  # altered and altered back, between two batches
@@ -257,11 +257,14 @@ class FollowedTable:
                 self.stored.replace(schema, converted_rows, AppTransaction(COPY, number))
         return counted
 
-    def _loaded(self, changes: Iterable[StagedChange], copy: Copy) -> Iterable[Sequence[LoadedChange]]:
-        """Load changes, each time that they are gone through; those in memory once."""
+    def _loaded(self, changes: Iterable[StagedChange], copy: Copy) -> LoadsChanges:
+        """Return what loads changes, each time that it is called; those in memory are loaded once."""
         fit = partial(Evolution(*copy.earlier).row, columns=set(self._source.columns))
         parts = partial(loaded, changes, TxidSnapshot.parse(copy.snapshot), fit)
-        return list(parts()) if isinstance(changes, Sequence) else Again(parts)
+        if not isinstance(changes, Sequence):
+            return parts
+        held = list(parts())
+        return lambda: held
 
     def _keys(self, copy: Copy, rows: Sequence[Row]) -> pa.Table:
         """Return the keys of rows as values of the lake: the texts of one time differ between time zones."""
@@ -273,9 +276,7 @@ class FollowedTable:
         ]
         return pa.table(columns, names=self._source.key)
 
-    def _write(
-        self, net: NetChanges, parts: Iterable[Sequence[LoadedChange]], copy: Copy, batch: AppTransaction
-    ) -> None:
+    def _write(self, net: NetChanges, parts: LoadsChanges, copy: Copy, batch: AppTransaction) -> None:
         if net.are_none:
             return
         written = self._rows(net.written, parts, copy)
@@ -284,23 +285,9 @@ class FollowedTable:
         else:
             self.stored.merge(net.keys, written, self._source.key, batch)
 
-    def _rows(
-        self, places: Collection[Place], parts: Iterable[Sequence[LoadedChange]], copy: Copy
-    ) -> Iterator[pa.RecordBatch]:
+    def _rows(self, places: Collection[Place], parts: LoadsChanges, copy: Copy) -> Iterator[pa.RecordBatch]:
         schema = self.schema(copy.as_text)
-        for part in parts:
+        for part in parts():
             rows = [change.row for change in part if change.place in places]
             texts = [column_texts(rows, name) for name in self._source.columns]
             yield self._source.convert(pa.RecordBatch.from_arrays(texts, names=self._source.columns), schema)
-
-
-class Again(Iterable[Sequence[LoadedChange]]):
-    """Changes that are made anew each time they are gone through."""
-
-    def __init__(self, make: Callable[[], Iterator[Sequence[LoadedChange]]]) -> None:
-        """Take what makes it."""
-        self._make = make
-
-    def __iter__(self) -> Iterator[Sequence[LoadedChange]]:
-        """Make it."""
-        return self._make()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table, Transaction
 
+    from rowbus.spark.lake.files import Rows
     from rowbus.spark.lake.table import AppTransaction
     from rowbus.spark.lake.tables.evolution import Reshaping
 
@@ -95,13 +96,7 @@ class StoredIceberg:
             (change.replace if emptied else change.add)(rows)
             change.forget_old()
 
-    def merge(
-        self,
-        changed: pa.Table,
-        rows: Iterable[pa.RecordBatch],
-        keys: Sequence[str],
-        batch: AppTransaction,
-    ) -> None:
+    def merge(self, changed: pa.Table, rows: Rows, keys: Sequence[str], batch: AppTransaction) -> None:
         """Write rows instead of those with the keys of changes."""
         with self._there() as table, changing(table, batch) as change:
             change.merge(changed, rows, keys)

@@ -13,7 +13,7 @@ and their order are those of `changes_of`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,7 +25,7 @@ from rowbus.spark.captured import COLUMNS, STAGED, changes_of
 from rowbus.spark.lake.files import PIECE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from datetime import datetime
 
     from rowbus.spark.log_source.offset import TxidSnapshot
@@ -95,6 +95,10 @@ class LoadedChange(NamedTuple):
     row: Row
 
 
+LoadsChanges = Callable[[], Iterable[Sequence[LoadedChange]]]
+"""Loads the changes of a table, few at a time, each time that it is called."""
+
+
 def rows_of(changes: Iterable[StagedChange]) -> Iterator[StagedChange]:
     """Give the changes of rows, without those of the table's shape or name."""
     return (change for change in changes if change.operation not in {ALTER, RENAME})
@@ -124,7 +128,7 @@ def loaded(
 
 
 def net_changes(parts: Iterable[Sequence[LoadedChange]], keys: KeysOf | None) -> NetChanges:
-    """Return what changes come to, whatever the order they come in; without keys only new rows count."""
+    """Return the net effect of changes in any order; without keys only new rows count."""
     last, emptied, told, places = dict[object, _Last](), list[Place](), list[pa.Table](), 0
     for part in parts:
         rows = [
