@@ -26,7 +26,7 @@ _RESET = 1246  # SQL_COPT_SS_RESET_CONNECTION: the server resets the session bef
 _kept = defaultdict[str, list[Any]](list)  # by connection string
 
 
-class Made:
+class ConnectionRegister:
     """The connections that a test has made through the driver's seam, with the numbers of their sessions.
 
     So a test that ends sessions ends its own, whatever else runs on the server.
@@ -73,9 +73,9 @@ class Made:
 
 
 @contextmanager
-def noting_connections(monkeypatch: pytest.MonkeyPatch) -> Generator[Made]:
+def noting_connections(monkeypatch: pytest.MonkeyPatch) -> Generator[ConnectionRegister]:
     """Note each connection that is made through the driver's seam, and keep it when it is closed."""
-    made = Made(driver.connect)
+    made = ConnectionRegister(driver.connect)
     with monkeypatch.context() as patched:
         patched.setattr(driver, "connect", made.connect)
         yield made

@@ -29,7 +29,7 @@ from rowbus.errors import RowbusError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.sqlserver_address import SqlServerAddress, quote
 from tests.conformance.backend import Backend, DelayedRow, StoredRow
-from tests.conformance.kept_connections import Made
+from tests.conformance.kept_connections import ConnectionRegister
 
 ATTEMPTS = 40  # to drop a table that a session of the test's, which is just ending, still holds
 PAUSE = 0.05
@@ -53,7 +53,7 @@ class SqlServer(Backend):
         self._schemas = list[str]()
 
     @classmethod
-    async def open(cls, dsn: str, schema: str, made: Made) -> Self:
+    async def open(cls, dsn: str, schema: str, made: ConnectionRegister) -> Self:
         backend = cls(dsn, schema)
         backend.connection = await asyncio.to_thread(driver.connect, backend._source)
         backend._own = await asyncio.to_thread(driver.connect, backend._source)
@@ -62,7 +62,7 @@ class SqlServer(Backend):
         await backend._create(backend.schema)
         return backend
 
-    _made: Made
+    _made: ConnectionRegister
     _own: driver.DriverConnection  # the suite's eyes and hands; `connection` is the user's
 
     async def close(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 import rowbus
 from tests.conformance.endpoints import PlaceOrder
 from tests.conformance.transport import eventually
-from tests.fixtures.pairs import ROUNDS
+from tests.fixtures.pairs import effort
 
 if TYPE_CHECKING:
     from tests.conformance.endpoints import Endpoints
@@ -82,10 +81,12 @@ async def test_hundreds_at_once_need_few_connections_and_hold_no_horizon(endpoin
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-async def test_a_thousand_for_ten_minutes(endpoints: Endpoints) -> None:
+async def test_a_thousand_that_take_minutes_need_few_connections_and_hold_no_horizon(
+    endpoints: Endpoints,
+) -> None:
     shop = Shop(endpoints, 5 * MANY)
 
-    await shop.run(seconds=600 if os.environ.get(ROUNDS) else 60)
+    await shop.run(seconds=effort(60, 600))
 
     assert max(shop.connections) <= CONNECTIONS
     assert max(shop.ages) < OLDEST
