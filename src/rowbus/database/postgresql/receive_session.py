@@ -57,6 +57,7 @@ class ReceiveSession(AsyncSession):
         self._last_words: psycopg.Error | None = None
         connection.add_notice_handler(self._hear)
         self._views = [(view, view.ways) for view in (connection, self._sync)]
+        self._are_views_restored = True
         self._close_attempt()
 
     @property
@@ -72,12 +73,24 @@ class ReceiveSession(AsyncSession):
     @property
     def handler_connection(self) -> HandlerConnection:
         """The connection that an `async def` handler works on."""
+        self._restore_views()
         return self.connection
 
     @property
     def sync_handler_connection(self) -> SyncHandlerConnection:
         """The connection that a `def` handler works on, in its thread, while nothing else uses this session."""
+        self._restore_views()
         return self._sync
+
+    def _restore_views(self) -> None:
+        """Put back what handlers before this one set of the connection (a row factory, an adapter), if it asks first.
+
+        An ORM's own on it stay.
+        """
+        if not self._are_views_restored:
+            self._are_views_restored = True
+            for view, ways in self._views:
+                view.restore(ways, adapts=view.orm is None)
 
     async def begin(self, receive: Statement[T]) -> T:
         """Begin a transaction and receive in it, in one round trip."""
@@ -215,11 +228,10 @@ class ReceiveSession(AsyncSession):
     def admit(self, scope: Scope) -> None:
         """Let the code of one call use the handler's connection, and that of earlier ones no more.
 
-        What those set of it (a row factory, an adapter) it does not meet; an ORM's own on it stay.
+        What those set of it (a row factory, an adapter) it does not meet.
         """
         self.connection.scope = scope
-        for view, ways in self._views:
-            view.restore(ways, adapts=view.orm is None)
+        self._are_views_restored = False
 
     def start_attempt(self) -> None:
         """From here on, what a handler does through its connection can be undone."""
