@@ -245,11 +245,14 @@ def test_no_error_of_the_driver_leaves_a_session(session: Session, queue: QueueT
         with session.transaction():
             session.connection.execute("select 1 / 0")
 
-    attempts: list[Callable[[], None]] = [copy_badly, nest]
+    def name_no_text() -> None:
+        session.run(queue.holds("half \ud800 of a character"))
+
+    attempts: list[Callable[[], None]] = [copy_badly, nest, name_no_text]
     for attempt in attempts:
         with pytest.raises(RowbusError) as caught:
             attempt()
-        assert isinstance(caught.value.__cause__, psycopg.Error)
+        assert isinstance(caught.value.__cause__, psycopg.Error | UnicodeEncodeError)
 
 
 @every("said", ['password authentication failed for user "shop"', "no password supplied"])

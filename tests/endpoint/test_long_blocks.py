@@ -11,13 +11,13 @@ import pytest
 
 import rowbus
 from rowbus.messages.headers import Header
+from rowbus.transport.long_work.table import Cancelling, long_work_table
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.transport import eventually
 
 pytestmark = pytest.mark.only("PostgreSQL", reason="handlers that take long work on PostgreSQL alone")
 
 NO_RETRIES = rowbus.Recoverability(immediate=0, delayed=0)
-RUNNING = '"Sales.Running"'
 left: list[Any] = []
 
 
@@ -39,6 +39,16 @@ async def leaves_one(message: dict[str, Any], context: rowbus.LongContext) -> No
 def leaves_one_in_a_thread(message: dict[str, Any], context: rowbus.SyncLongContext) -> None:
     left.append(context.transaction())
     left[-1].__enter__()
+
+
+async def enters_none(message: dict[str, Any], context: rowbus.LongContext) -> None:
+    async with context.transaction():
+        pass
+    context.transaction()
+
+
+def enters_none_in_a_thread(message: dict[str, Any], context: rowbus.SyncLongContext) -> None:
+    context.transaction(finish=True)
 
 
 async def sends_too_late(message: dict[str, Any], context: rowbus.LongContext) -> None:
@@ -65,6 +75,8 @@ MISTAKES: dict[Any, str] = {
     opens_two_in_a_thread: "is open already",
     leaves_one: "while a block of context.transaction() was open",
     leaves_one_in_a_thread: "while a block of context.transaction() was open",
+    enters_none: "never entered it, so nothing of it happened: write `async with context.transaction() as step:`",
+    enters_none_in_a_thread: "write `with context.transaction() as step:`",
     sends_too_late: "The block of this context has ended",
     is_silent: "as long as a lease (0:00:01)",
     does_too_much: "a number from 0 to 1, and not 1.5",
@@ -111,7 +123,7 @@ async def test_what_comes_after_the_end_of_the_message_is_refused_and_told_of(
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_an_open_block_hides_no_progress_and_is_cancelled(
+async def test_an_open_block_hides_no_progress_and_is_cancelled_whatever_its_message_holds(
     endpoints: Endpoints, *, is_async: bool
 ) -> None:
     sales, begun = endpoints.make("Sales", recoverability=NO_RETRIES), threading.Event()
@@ -130,17 +142,28 @@ async def test_an_open_block_hides_no_progress_and_is_cancelled(
 
     sales.handler("Shop.Messages.PlaceOrder", long=True)(place if is_async else place_in_thread)
     async with sales:
-        sent = await sales.send("Sales", PlaceOrder("1"))
+        sent = await sales.send("Sales", PlaceOrder("1"), headers={"Note": "any\0text"})
         await eventually(begun.is_set)
         status = await sales.status("Sales", sent)
-        await endpoints.backend.execute(f"update {RUNNING} set cancelled_by = 'ann', cancelled_why = 'no'")
+        others = [await sales.status("Sales", text) for text in ("\0", "\ud800", "none")]
+        table, session = (
+            long_work_table(sales.address.satellite("Running")),
+            await endpoints.backend.database.connect(),
+        )
+        async with session.transaction():
+            asked = [await session.run(table.cancel(sent, Cancelling(by, "\0"))) for by in ("ann", "bob")]
+        await session.close()
 
         async def failed() -> bool:
             return await endpoints.backend.count(ERROR) == 1
 
         await eventually(failed)
     assert status is not None
-    assert (status.fraction, status.note) == (0.5, r"half\x00of it")
+    assert (status.message_id, status.fraction, status.note) == (sent, 0.5, r"half\x00of it")
+    assert others == [None, None, None]
+    assert asked == [["ann"], ["ann"]]
+    (row,) = await endpoints.backend.rows(ERROR)
+    assert row.headers["NServiceBus.ExceptionInfo.Message"] == r"Cancelled by ann: \x00"
 
 
 async def test_a_thread_that_was_left_to_itself_commits_nothing_any_more(endpoints: Endpoints) -> None:

@@ -20,6 +20,12 @@ CONSUMER: Any = rowbus.ConsumerSettings
 ENDPOINT: Any = rowbus.Endpoint
 
 
+def handler(**options: object) -> object:
+    def handle(message: dict[str, Any]) -> None: ...
+
+    return ENDPOINT("S").handler("Shop.Any", **options)(handle)
+
+
 @every(
     "make, text",
     [
@@ -45,6 +51,30 @@ ENDPOINT: Any = rowbus.Endpoint
         (
             lambda: ENDPOINT("S", recoverability=3),
             "recoverability is 3; give rowbus.Recoverability(…), or a class derived from it.",
+        ),
+        (lambda: ENDPOINT(5), "name is 5; give text."),
+        (lambda: ENDPOINT("S", database=5), "database is 5; give a connection string, or None."),
+        (
+            lambda: ENDPOINT("S", delayed_delivery=True),
+            "delayed_delivery is True; give rowbus.NativeDelayedDelivery(…), DelayedDeliverySettings(…), or None.",
+        ),
+        (
+            lambda: ENDPOINT("S", serializers=5),
+            "serializers is 5; give a sequence of them, such as [rowbus.Json()].",
+        ),
+        (lambda: ENDPOINT("S").add(5), "5 is no addition; give a class of a rowbus.Saga."),
+        (lambda: ENDPOINT("S").check(every=5)(print), "every is 5; give a datetime.timedelta, or None."),
+        (lambda: handler(long="yes"), "long is 'yes'; give True or False."),
+        (lambda: handler(subscribe="no"), "subscribe is 'no'; give True, False or None."),
+        (lambda: handler(limit=3), "limit is 3; give rowbus.RateLimit(…) or rowbus.Concurrency(…)."),
+        (lambda: handler(retries=3), "retries is 3; give rowbus.Retries(…)."),
+        (
+            lambda: handler(time_limit=True),
+            "time_limit is True; give a timedelta longer than nothing, or None.",
+        ),
+        (
+            lambda: ENDPOINT("S").handler(5)(print),
+            "What a handler is registered with is 5; give a function, or wire names.",
         ),
         (
             lambda: ENDPOINT("S").every(5)(dict),

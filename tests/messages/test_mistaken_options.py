@@ -13,7 +13,8 @@ import rowbus
 from rowbus.database.backends import addresses_of, borrow, open_database
 from rowbus.errors import ConfigurationError, InvalidHeaderError, MessageSerializationError
 from rowbus.messages.message_types import serialize
-from rowbus.messages.outgoing import Options
+from rowbus.messages.outgoing import Options, Origin
+from rowbus.transport.composition import Composer
 from tests.fixtures.every import every
 
 
@@ -34,6 +35,13 @@ def test_a_number_as_a_delay() -> None:
     with pytest.raises(InvalidHeaderError) as caught:
         _ = options.due
     assert str(caught.value) == "delay is 5; give a datetime.timedelta, as in delay=timedelta(seconds=5)."
+
+
+def test_a_key_that_the_database_cannot_read() -> None:
+    composer = Composer(addresses_of("postgresql://"), Origin())
+    with pytest.raises(InvalidHeaderError) as caught:
+        composer.compose("Sales", PlaceOrder("1"), Options(key="any\0key"))
+    assert str(caught.value) == r"'any\x00key' holds a NUL, which no lane can be chosen by."
 
 
 SETTINGS: list[Callable[..., Any]] = [rowbus.EndpointSettings, rowbus.TickerSettings, rowbus.ConsumerSettings]

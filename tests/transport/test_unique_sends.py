@@ -357,8 +357,8 @@ async def test_an_asynchronous_client_sends_unique_messages(
 ) -> None:
     async with await psycopg.AsyncConnection.connect(endpoints.backend.dsn) as connection:
         sender = rowbus.AsyncClient(connection, schema=endpoints.backend.schema)
-        first = await sender.send("Sales", Remind("first"), unique="7", while_waiting=True)
-        again = await sender.send("Sales", Remind("second"), unique="7", while_waiting=True)
+        first = await sender.send("Sales", Remind("first"), unique="\ud800", while_waiting=True)
+        again = await sender.send("Sales", Remind("second"), unique="\ud800", while_waiting=True)
     assert (first.outcome, again.outcome, first == again) == ("sent", "kept", True)
 
 

@@ -98,9 +98,11 @@ def cancel(
         cancelling = Cancelling(person_here(session, addresses), why or "no reason was given")
         for table in _tables(session, addresses, endpoint):
             with noting(session, addresses, "cancel running work", table, message_id) as note:
-                count = session.run(long_work_table(table).cancel(message_id, cancelling))
-                note(count)
-            cancelled += count
+                asked = session.run(long_work_table(table).cancel(message_id, cancelling))
+                note(asked.count(cancelling.by))
+            cancelled += len(asked)
+            for other in {*asked} - {cancelling.by}:
+                complain(f"{other} has cancelled it before")
         for queue in _queues(session, addresses, endpoint):
             if any(one.message_id == message_id for one in _looked(session, queue, in_hand(queue))):
                 with noting(session, addresses, "cancel running work", queue, message_id):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from rowbus.endpoint.recovery import Recovery
 from rowbus.running.in_hand import of_this_process
+from rowbus.running.setting_types import require_type
+from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.installer import check_times, create_delayed, require_delayed
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.endpoint.parts import Parts
     from rowbus.messages.headers import Identity
-    from rowbus.settings import NativeDelayedDelivery
     from rowbus.transport.delayed_store.protocol import DelayedDelivery
     from rowbus.transport.receiving.dispatcher import Delays
 
@@ -179,6 +180,17 @@ def delay_service(parts: Parts, database: Database, identity: Identity) -> Delay
     if isinstance(parts.delayed_delivery, DelayedDeliverySettings):
         return StoreDelayService(parts, parts.delayed_delivery, database, identity)
     return NativeDelayService(parts, parts.delayed_delivery, database, identity)
+
+
+def require_delayed_delivery(given: object) -> None:
+    """Raise ConfigurationError for what is no setting of it."""
+    kinds = NativeDelayedDelivery | DelayedDeliverySettings | None
+    require_type(
+        "delayed_delivery",
+        given,
+        kinds,
+        "rowbus.NativeDelayedDelivery(…), DelayedDeliverySettings(…), or None",
+    )
 
 
 def table_suffix(delayed_delivery: DelayedDelivery) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import DATABASE_VARIABLE, is_temporary, resolve_dsn
-from rowbus.endpoint.delayed_delivery import table_suffix
+from rowbus.endpoint.delayed_delivery import require_delayed_delivery, table_suffix
 from rowbus.endpoint.handlers import Handlers
 from rowbus.endpoint.installation import change_lanes, install_only
 from rowbus.endpoint.limits import RateLimits
@@ -33,6 +33,7 @@ from rowbus.platform.checks import made_check
 from rowbus.platform.plug_ins import check_platform, platform_queues
 from rowbus.running.critical import callback_of
 from rowbus.running.functions import check_function
+from rowbus.running.setting_types import require_type
 from rowbus.running.signals import Serving
 from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode, check_time_limit
 from rowbus.transport.lanes.rule import require_lanes
@@ -112,8 +113,11 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         what none of them is for. `lanes` are further queues of its own: see `by_key`, `by_priority` and `fair`.
         Raises InvalidAddressError for names that are too long or ambiguous, and ConfigurationError.
         """
+        require_type("name", name, str, "text")
+        require_type("settings", settings, EndpointSettings | None, "rowbus.EndpointSettings(…)")
+        require_delayed_delivery(delayed_delivery)
         self.name = name
-        self.settings = _settings(settings)
+        self.settings = settings or EndpointSettings()
         self.delayed_delivery = delayed_delivery
         self._components: list[Component] = []
         self.database = database
@@ -169,8 +173,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             text = "Mode NONE has no transaction in which a message could move: no long handlers."
             raise ConfigurationError(text)
         if retries is not None:
-            if not isinstance(retries, Retries):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
-                raise ConfigurationError(f"retries is {retries!r}; give rowbus.Retries(…).")
+            require_type("retries", retries, Retries, "rowbus.Retries(…)")
             can_delay = self.delayed_delivery is not None
             require_possible(retries, self.settings.transaction_mode, can_delay=can_delay)
         if len(given) == 1 and callable(given[0]):
@@ -220,6 +223,8 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             raise ConfigurationError(f"Endpoint {self.name} is started: add what it has before.")
         if self.settings.transaction_mode is TransactionMode.NONE:
             raise ConfigurationError("Mode NONE has no transaction, which a saga needs: use another mode.")
+        if not hasattr(addition, "component"):
+            raise ConfigurationError(f"{addition!r} is no addition; give a class of a rowbus.Saga.")
         component = addition.component()
         self._components.append(component)
         for each in self._components:
@@ -305,6 +310,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
     @database.setter
     def database(self, dsn: str | None) -> None:
+        require_type("database", dsn, str | None, "a connection string, or None")
         addresses = addresses_of(dsn, self.settings.schema)
         addresses.validate_endpoint_name(self.name, delayed_suffix=table_suffix(self.delayed_delivery))
         check_endpoint_name(self.name)
@@ -372,6 +378,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
     def change_concurrency(self, concurrency: int) -> None:
         """Process this many messages (or batches) at a time from now on."""
+        require_type("concurrency", concurrency, int, "a number")
         if concurrency < 1:
             raise ConfigurationError(f"concurrency is {concurrency}; it must be at least 1.")
         self._started().change_concurrency(concurrency)
@@ -489,10 +496,3 @@ def _valid(address: QueueAddress) -> QueueAddress:
     """Return an address whose names the database can hold; raises InvalidAddressError for another."""
     address.validate()
     return address
-
-
-def _settings(given: EndpointSettings | None) -> EndpointSettings:
-    """Return the settings, the default ones if none are given; refuse what are none."""
-    if given is not None and not isinstance(given, EndpointSettings):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
-        raise ConfigurationError(f"settings is {given!r}; give rowbus.EndpointSettings(…).")
-    return given or EndpointSettings()

@@ -29,6 +29,8 @@ from rowbus.messages.message_types import (
 )
 from rowbus.running.bounded import LONGEST_REMEMBERED
 from rowbus.running.functions import Contexts, check_handler, qualified_name, takes_context
+from rowbus.running.setting_types import require_type
+from rowbus.transport.limits.concurrency import Limit
 from rowbus.transport.send_verbs import HandlerVerbs
 
 if TYPE_CHECKING:
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 
     from rowbus.messages.address import Addresses
     from rowbus.messages.bodies.serializer import Serializers
-    from rowbus.transport.limits.concurrency import Limit
     from rowbus.transport.queues.records.table import OwnTable
     from rowbus.transport.recoverability.policy import Retries
 
@@ -148,6 +149,11 @@ class Handlers:
         needs what is provided is called through another, which makes that. Raises ConfigurationError for a function
         that cannot be a handler, or needs what is not provided.
         """
+        require_type("long", long, bool, "True or False")
+        require_type("subscribe", subscribe, bool | None, "True, False or None")
+        require_type("limit", limit, Limit | None, "rowbus.RateLimit(…) or rowbus.Concurrency(…)")
+        for name in names:
+            require_type("What a handler is registered with", name or None, str, "a function, or wire names")
         check_handler(function, LONG_CONTEXTS if long else CONTEXTS)
         kind, needs = signature_of(function, self.dependencies)
         around = self.dependencies.around

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 from rowbus.endpoint.context import Context, SyncContext
 from rowbus.errors import HandlerError
 from rowbus.errors.strangers import printable, printable_value
+from rowbus.running.functions import calling_line
 from rowbus.running.handling import awaited, refuse_forgotten
 from rowbus.running.scope import Scope
 from rowbus.transport.receiving.delivery import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-    from contextlib import AbstractAsyncContextManager
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
     from typing import Any
 
     from rowbus.database.sessions import Database, ReceiveSession, SessionPool
@@ -38,6 +39,10 @@ LEFT: Final = (
 BLOCK_ENDED: Final = "The block of this context has ended: what is to leave with it is said within the block."
 FINISHED: Final = (
     "context.transaction(finish=True) has ended the message: what is to leave is said before, or in that."
+)
+NOT_ENTERED: Final = (
+    "{} called context.transaction() and never entered it, so nothing of it happened: write `{} "
+    "context.transaction() as step:`."
 )
 SESSIONS: Final = 10
 """Connections, at most, for the transactions of an endpoint's handlers that take long."""
@@ -157,6 +162,14 @@ class LongDelivery(Step):
 
     step: Callable[[bool], AbstractAsyncContextManager[Step]]
     """Opens a transaction, which ends the work too if that is asked for."""
+    not_entered: dict[object, str]
+    """A sentence about each block that the handler has made, until it enters it."""
+
+    def announce(self, statement: str) -> object:
+        """Note that a block was made, which is entered by such a statement; return what to forget when that is done."""
+        block = object()
+        self.not_entered[block] = NOT_ENTERED.format(calling_line(), statement)
+        return block
 
     async def send_once(self, unique: UniqueSend, *, immediate: bool) -> UniqueMessageId:
         """Send a unique message in a transaction of its own; raises HandlerError without `immediate`."""
@@ -178,15 +191,20 @@ class LongContext(Context):
 
     _delivery: LongDelivery
 
-    @asynccontextmanager
-    async def transaction(self, *, finish: bool = False) -> AsyncGenerator[Context]:
+    def transaction(self, *, finish: bool = False) -> AbstractAsyncContextManager[Context]:
         """Open a transaction of the endpoint's database; give a context of it, with `connection` and all verbs.
 
         What is done and sent through that commits at the end of the block, if this process still has the message:
         else LeaseLostError, and nothing of it happens. The message's row stays locked meanwhile. With `finish` the
         block ends the message, too: what the handler sent so far leaves with it. Waits for one of the endpoint's
-        sessions. Raises StorageError, QueueNotFoundError, and HandlerError within another block.
+        sessions. Raises StorageError, QueueNotFoundError, and HandlerError within another block. One that is made and
+        not entered fails the attempt.
         """
+        return self._transaction(self._delivery.announce("async with"), finish)
+
+    @asynccontextmanager
+    async def _transaction(self, block: object, finish: bool) -> AsyncGenerator[Context]:  # noqa: FBT001 - of one caller
+        del self._delivery.not_entered[block]
         _refuse_within_block()
         async with self._delivery.step(finish) as step:
             _block.set(step)
@@ -211,9 +229,13 @@ class SyncLongContext(SyncContext):
     _sender: Sender
     _loop: asyncio.AbstractEventLoop
 
-    @contextmanager
-    def transaction(self, *, finish: bool = False) -> Generator[SyncContext]:
+    def transaction(self, *, finish: bool = False) -> AbstractContextManager[SyncContext]:
         """Open a transaction of the endpoint's database; see `LongContext.transaction`."""
+        return self._transaction(self._delivery.announce("with"), finish)
+
+    @contextmanager
+    def _transaction(self, entered: object, finish: bool) -> Generator[SyncContext]:  # noqa: FBT001 - of one caller
+        del self._delivery.not_entered[entered]
         _refuse_within_block()
         block = self._delivery.step(finish)
         step = self._wait(block.__aenter__())

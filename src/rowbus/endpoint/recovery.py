@@ -22,6 +22,7 @@ from rowbus.messages.timestamps import format_time_span, format_timestamp
 from rowbus.running.critical import report
 from rowbus.running.functions import check_function
 from rowbus.running.handling import concerning
+from rowbus.running.setting_types import require_type
 from rowbus.settings import TransactionMode
 from rowbus.transport.receiving.delivery import ErrorResult
 from rowbus.transport.recoverability.failure_headers import failed_message, poison_message
@@ -266,10 +267,9 @@ def default_policy(mode: TransactionMode, *, can_delay: bool) -> Recoverability:
 
 def require_policy(given: Recoverability) -> Recoverability:
     """Refuse what is no policy."""
-    if not isinstance(given, Recoverability):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
-        raise ConfigurationError(
-            f"recoverability is {given!r}; give rowbus.Recoverability(…), or a class derived from it."
-        )
+    require_type(
+        "recoverability", given, Recoverability, "rowbus.Recoverability(…), or a class derived from it"
+    )
     check_function(given.decide, "The policy's method", "attempt")
     return given
 

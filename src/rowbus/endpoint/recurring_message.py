@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from rowbus.errors import ConfigurationError, HandlerError
+from rowbus.messages.message_types import require_sendable
 from rowbus.messages.outgoing import Options
 from rowbus.running.functions import can_be_called, described, is_unawaited, runs_nothing
 from rowbus.running.scope import contained
+from rowbus.running.setting_types import require_type
 from rowbus.transport.recurring.schedule import CatchUp, Schedule, schedule_of
 from rowbus.transport.recurring.service import Recurring
 
@@ -64,6 +67,9 @@ def recurring_message(
     catch_up: CatchUp,
 ) -> RecurringMessage:
     """Return a recurring message; raises ConfigurationError for what cannot be one."""
+    require_type("name", name, str, "text")
+    require_type("type", type, str | None, "a wire name, or None")
+    require_type("tz", tz, str | None, "a time zone as in 'Europe/Berlin', or None")
     name = name or str(getattr(make, "__name__", ""))
     if not name or len(name) > LONGEST_NAME or "\0" in name:
         raise ConfigurationError(f"A recurring message needs a name of 1 to {LONGEST_NAME} characters.")
@@ -71,7 +77,23 @@ def recurring_message(
         raise ConfigurationError(
             f"catch_up is {catch_up!r}; it must be one of {', '.join(get_args(CatchUp))}."
         )
-    return RecurringMessage(name, schedule_of(when, tz), _taking_tick(make, name), to, type, catch_up)
+    message = RecurringMessage(name, schedule_of(when, tz), _taking_tick(make, name), to, type, catch_up)
+    for kind in _kinds_of(make):
+        require_sendable(kind, is_named=type is not None)
+    return message
+
+
+def _kinds_of(make: Callable[..., object]) -> list[type]:
+    """Return the classes of what a tick makes, as far as that is said: a class itself, or what a function returns."""
+    if isinstance(make, type):
+        return [make]
+    try:
+        said = get_type_hints(make).get("return", object)
+    except (NameError, TypeError):  # a class that is imported for types only, or no plain function
+        return []
+    kinds = get_args(said) if isinstance(said, UnionType) or get_origin(said) is Union else (said,)
+    found = [get_origin(kind) or kind for kind in kinds]
+    return [kind for kind in found if isinstance(kind, type) and kind is not NoneType]
 
 
 def _taking_tick(make: Callable[..., object], name: str) -> Callable[[datetime], object]:

@@ -202,7 +202,7 @@ def _read_slowly(text: str) -> dict[str, str | None]:
         characters = "".join([*headers, *headers.values()])
     except TypeError:  # a null, or what must not be there
         characters = _joined_strings(text, headers)
-    if not (characters.isascii() or _is_encodable(characters)):
+    if not (characters.isascii() or is_encodable(characters)):
         raise _malformed(text, f"the header {_shown(_surrogate_in(headers))} holds half of a surrogate pair")
     return headers
 
@@ -318,7 +318,7 @@ def _kind(value: object) -> str:
     return _KINDS.get(type(value), "a number")
 
 
-def _is_encodable(text: str) -> bool:
+def is_encodable(text: str) -> bool:
     """Tell whether the text is free of halves of surrogate pairs; they are not characters and fit no encoding."""
     try:
         text.encode()
@@ -329,7 +329,7 @@ def _is_encodable(text: str) -> bool:
 
 def _surrogate_in(headers: Mapping[str, str | None]) -> str | None:
     """Name the header whose name or value holds half of a surrogate pair, if one does."""
-    return next((name for name, value in headers.items() if not _is_encodable(f"{name}{value}")), None)
+    return next((name for name, value in headers.items() if not is_encodable(f"{name}{value}")), None)
 
 
 def _not_strings(headers: Mapping[Any, Any]) -> InvalidHeaderError:

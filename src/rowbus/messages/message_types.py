@@ -314,14 +314,12 @@ _MISUSES: Final = {
     ("Send", Kind.EVENT): (
         "it is published to all that subscribe. Publish it, or declare it with rowbus.command to send it."
     ),
-    (
-        "Reply",
-        Kind.COMMAND,
-    ): "a reply is for who asked. Send it, or declare it with rowbus.message to reply with it.",
-    (
-        "Reply",
-        Kind.EVENT,
-    ): "a reply is for who asked. Publish it, or declare it with rowbus.message to reply with it.",
+    ("Reply", Kind.COMMAND): (
+        "a reply is for who asked. Send it, or declare it with rowbus.message to reply with it."
+    ),
+    ("Reply", Kind.EVENT): (
+        "a reply is for who asked. Publish it, or declare it with rowbus.message to reply with it."
+    ),
 }
 
 
@@ -329,9 +327,14 @@ def refuse_misuse(message: object, intent: str) -> None:
     """Raise MessageSerializationError for an object whose class is declared to be what does not travel so."""
     kind: type = type(message)
     contract = declared_contract(kind)
-    if contract is not None and (reason := _MISUSES.get((intent, contract.kind))) is not None:
-        what = f"{'an' if contract.kind is Kind.EVENT else 'a'} {contract.kind.value}"
-        raise MessageSerializationError(f"{contract.name} is {what}: {reason}", type_name=contract.name)
+    if contract is not None and (misuse := _misuse(contract, intent)):
+        raise MessageSerializationError(misuse, type_name=contract.name)
+
+
+def _misuse(contract: Contract, intent: str) -> str:
+    reason = _MISUSES.get((intent, contract.kind))
+    what = f"{'an' if contract.kind is Kind.EVENT else 'a'} {contract.kind.value}"
+    return "" if reason is None else f"{contract.name} is {what}: {reason}"
 
 
 def event_name(event: type | str) -> str:
@@ -347,6 +350,7 @@ def event_name(event: type | str) -> str:
     return contract.name
 
 
+NAMELESS: Final = 'A {} does not say what message it is; pass type="Namespace.MessageName" with it.'
 _NO_MESSAGES: Final = frozenset({str, bool, int, float, complex, list, tuple, set, frozenset, type(None)})
 
 
@@ -359,6 +363,18 @@ def refuse_no_message(body: object) -> None:
             "a pydantic model), or a dict or bytes with type=…. (Does what made it lack a `return`?)",
             type_name=type(body).__name__,
         )
+
+
+def require_sendable(kind: type, *, is_named: bool) -> None:
+    """Raise ConfigurationError for a class whose objects cannot be sent, with a wire name or without."""
+    contract = declared_contract(kind)
+    wrong = "" if contract is None else _misuse(contract, "Send")
+    if kind in _NO_MESSAGES:
+        wrong = f"{kind.__name__} is the type of no message."
+    elif not is_named and issubclass(kind, _NAMELESS):
+        wrong = NAMELESS.format(kind.__name__)
+    if wrong:
+        raise ConfigurationError(wrong)
 
 
 def refuse_class(body: object) -> None:
@@ -387,10 +403,7 @@ def serialize(
         refuse_no_message(body)
     names = types or _types_of(kind)
     if not names:
-        raise MessageSerializationError(
-            f'A {kind.__name__} does not say what message it is; pass type="Namespace.MessageName" with it.',
-            type_name=kind.__name__,
-        )
+        raise MessageSerializationError(NAMELESS.format(kind.__name__), type_name=kind.__name__)
     if isinstance(body, (bytes, bytearray)):
         return Content(bytes(body), content_type or BINARY, names)
     written = serializer.content_types[0]

@@ -257,6 +257,10 @@ def _chosen_lane(options: Options) -> dict[str, str]:
             raise InvalidHeaderError(
                 f"{called} is {given!r}; give text, such as str(order_id).", header=header, reason="no text"
             )
+        if "\0" in given:
+            raise InvalidHeaderError(
+                f"{given!r} holds a NUL, which no lane can be chosen by.", header=header, reason="NUL"
+            )
         chosen[header] = given
     encode_headers(chosen)
     return chosen

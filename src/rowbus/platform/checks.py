@@ -17,6 +17,7 @@ from rowbus.running.backoff import doubling, jittered
 from rowbus.running.functions import can_be_called, described, is_async
 from rowbus.running.scope import Scope
 from rowbus.running.service import Service
+from rowbus.running.setting_types import require_type
 from rowbus.running.threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ class Check(NamedTuple):
 
 def made_check(function: Callable[[], Any], name: str, category: str, every: timedelta | None) -> Check:
     """Return a check; raises ConfigurationError for what cannot be one."""
+    require_type("name", name, str, "text")
+    require_type("category", category, str, "text")
+    require_type("every", every, timedelta | None, "a datetime.timedelta, or None")
     name = name or getattr(function, "__name__", type(function).__name__).replace("_", " ")
     if every is not None and every < SHORTEST:
         raise ConfigurationError(f"The check {name!r} is to run every {every}; it must be at least 100 ms.")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from types import UnionType
+
     from _typeshed import DataclassInstance
 
 
@@ -40,6 +42,12 @@ def check_types(settings: DataclassInstance) -> None:
         given = getattr(settings, one.name)
         if not _fits(given, names) or (isinstance(given, bool) and "int" in names and "bool" not in names):
             raise ConfigurationError(f"{one.name} is {given!r}; give {_meant(one.name, names, given)}.")
+
+
+def require_type(name: str, given: object, kinds: type | UnionType | tuple[type, ...], meant: str) -> None:
+    """Raise ConfigurationError for an argument of another type than it must have; `meant` says what to give."""
+    if not isinstance(given, kinds):
+        raise ConfigurationError(f"{name} is {given!r}; give {meant}.")
 
 
 def _fits(given: object, names: list[str]) -> bool:

@@ -17,6 +17,7 @@ from rowbus.transport.pauses.table import PauseSubject, pause_now, pauses_addres
 from rowbus.transport.recurring.schedule import CatchUp, Interval
 from rowbus.transport.recurring.table import recurring_address, recurring_table
 from tests.conformance.transport import eventually
+from tests.fixtures.every import every as rows
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession
@@ -37,6 +38,12 @@ class Report:
 @rowbus.command("Recurring.Refresh")
 @dataclass
 class Refresh:
+    pass
+
+
+@rowbus.event("Recurring.Happened")
+@dataclass
+class Happened:
     pass
 
 
@@ -252,6 +259,32 @@ async def test_a_restart_sends_no_tick_again_and_loses_none(endpoints: Endpoints
     moments = sorted(map(datetime.fromisoformat, seen))
     assert set(seen.values()) == {1}
     assert moments == [moments[0] + number * OFTEN for number in range(len(moments))]
+
+
+def makes_event() -> Happened | None: ...
+
+
+def makes_dict() -> dict[str, Any]:
+    raise NotImplementedError
+
+
+def makes_text() -> str:
+    raise NotImplementedError
+
+
+@rows(
+    "make, text",
+    [
+        (Happened, "Happened is an event: it is published to all"),
+        (makes_event, "Happened is an event"),
+        (makes_dict, "A dict does not say what message it is"),
+        (makes_text, "str is the type of no message"),
+    ],
+)
+def test_what_makes_no_message_that_can_be_sent_is_refused(make: Any, text: str) -> None:  # noqa: ANN401 - a class or a function
+    with pytest.raises(rowbus.ConfigurationError, match=text):
+        rowbus.Endpoint("Sales", database="postgresql://").every(HOURLY)(make)
+    rowbus.Endpoint("Sales", database="postgresql://").every(HOURLY, type="Shop.Any")(makes_dict)
 
 
 def test_what_cannot_make_a_recurring_message_is_refused() -> None:

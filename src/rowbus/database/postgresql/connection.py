@@ -22,12 +22,13 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.driver_hooks import forget_plans
-from rowbus.database.postgresql.faults import translate, translate_send
+from rowbus.database.postgresql.faults import FAULTS, translate, translate_send
 from rowbus.database.postgresql.pipelines import is_callers, run_pipelined, run_then
 from rowbus.database.postgresql.readiness import has_come, readable
 from rowbus.database.postgresql.roundtrip import UNKNOWN_PLAN, Roundtrips
 from rowbus.database.statements import Statement, control, load, no_answer, no_rows
 from rowbus.errors import ConfigurationError, ConnectionLostError, StorageError
+from rowbus.errors.strangers import sqlstate_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
@@ -105,8 +106,8 @@ class AsyncSession:
                 query.native, [statement.parameters[name] for name in query.names], prepare=query.prepare
             )
             rows = await cursor.fetchall() if cursor.rownumber is not None else ()
-        except psycopg.Error as error:
-            if error.sqlstate == UNKNOWN_PLAN:
+        except FAULTS as error:
+            if sqlstate_of(error) == UNKNOWN_PLAN:
                 forget_plans(self.connection)
             raise translate(error, query) from error
         return statement.decode(rows, cursor.rowcount)
@@ -358,7 +359,7 @@ class Session:
                 query.native, [statement.parameters[name] for name in query.names], prepare=query.prepare
             )
             rows = cursor.fetchall() if cursor.rownumber is not None else ()
-        except psycopg.Error as error:
+        except FAULTS as error:
             raise translate(error, query) from error
         return statement.decode(rows, cursor.rowcount)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import psycopg
 
@@ -56,6 +56,7 @@ _PLANS: dict[str, str] = dict.fromkeys(
     ". This looks like a pooler in transaction mode, whose sessions share prepared statements: give the connection "
     "prepare_threshold=None",
 )
+_NO_TEXT = "{!r} holds half of a surrogate pair, which is not a character"
 _LIMIT_EXCEEDED = "53400"
 _LOCKED = "55P03"  # a lock was not to be had in time
 _IO_ERROR = "58030"
@@ -64,12 +65,19 @@ _SAID_AGAIN = re.compile(
     r"^connection failed: | Is the server running on that host and accepting TCP/IP connections\?"
 )
 _FATAL = frozenset({"FATAL", "PANIC"})
+FAULTS: Final = (psycopg.Error, UnicodeEncodeError)
+"""The errors of the driver about a statement; the second is for a value that is no text."""
 SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})
 """The server closes the connection: it stops, or a timeout of idle or long transactions has passed."""
 
 
-def translate(error: psycopg.Error, query: Query | None = None, *, sends: bool = False) -> RowbusError:
+def translate(
+    error: psycopg.Error | UnicodeEncodeError, query: Query | None = None, *, sends: bool = False
+) -> RowbusError:
     """Return our error for one of the driver's; the caller raises it `from` the original. Notes a full disk."""
+    if isinstance(error, UnicodeEncodeError):
+        doing = "The database was given no text" if query is None else query.failing
+        return StorageError(f"{doing}: {_NO_TEXT.format(error.object)}", sqlstate=None, transient=False)
     state = sqlstate_of(error)
     transient = is_transient(error) or (sends and state == _LOCKED)
     if state == _DISK_FULL:

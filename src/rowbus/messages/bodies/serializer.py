@@ -10,6 +10,7 @@ from typing import Protocol
 
 from rowbus.errors import ConfigurationError
 from rowbus.running.functions import check_function
+from rowbus.running.setting_types import require_type
 
 Read = Callable[[bytes], object]
 """Makes an object of a body; raises any error for one that does not fit."""
@@ -41,6 +42,9 @@ class Serializers:
         Raises ConfigurationError for none, for one without content types or two of one, and for methods that are
         `async def`s.
         """
+        require_type(
+            "serializers", serializers, Sequence | None, "a sequence of them, such as [rowbus.Json()]"
+        )
         if not serializers:
             raise ConfigurationError(
                 "serializers is empty: give at least the main one, such as rowbus.Json()."
@@ -66,7 +70,7 @@ class Serializers:
 
 def check_serializer(serializer: Serializer) -> None:
     """Raise ConfigurationError for one whose content types are not a sequence of at least one."""
-    types = serializer.content_types
+    types = getattr(serializer, "content_types", None)
     if isinstance(types, str) or not types:
         raise ConfigurationError(
             f"The content_types of {type(serializer).__name__} are {types!r}: give them as a tuple, the one it writes "

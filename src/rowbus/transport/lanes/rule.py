@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.headers import Header
+from rowbus.running.setting_types import require_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -147,6 +148,7 @@ def fair(*, by: str = Header.KEY, lanes: int = 64) -> Lanes:
 
     `by` names the header; by default it is the key of `send(…, key=…)`. Raises ConfigurationError.
     """
+    require_type("by", by, str, "the name of a header, such as 'tenant'")
     if not by or not by.isascii() or not by.isprintable() or '"' in by or "\\" in by:
         raise ConfigurationError(f"by is {by!r}; give the name of a header, such as 'tenant', in ASCII.")
     return Lanes(LaneKind.SHARE, by, _numbers(lanes), (1,) * lanes)
@@ -158,7 +160,7 @@ def by_priority(*names: str, weights: Sequence[int] | None = None) -> Lanes:
     While all have messages each lane has as many turns as its weight, by default four times those of the next, so that
     none starves. Raises ConfigurationError.
     """
-    if not names or len(set(names)) != len(names) or not all(map(_NAME.fullmatch, names)):
+    if not names or len(set(names)) != len(names) or not all(map(_is_name, names)):
         raise ConfigurationError(
             f"The priorities are {names!r}; give different names of letters, digits, - and _, of 20 characters at most."
         )
@@ -166,6 +168,10 @@ def by_priority(*names: str, weights: Sequence[int] | None = None) -> Lanes:
     if len(given) != len(names) or any(weight < 1 for weight in given):
         raise ConfigurationError(f"weights is {weights!r}; give each of {names!r} a number of 1 or more.")
     return Lanes(LaneKind.NAME, Header.PRIORITY, names, given)
+
+
+def _is_name(given: object) -> bool:
+    return isinstance(given, str) and _NAME.fullmatch(given) is not None
 
 
 def require_lanes(given: object) -> Lanes | None:

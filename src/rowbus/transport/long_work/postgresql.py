@@ -5,11 +5,15 @@ Invariant: what a process does to a row it does under the row's epoch.
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from rowbus.database.statements import Statement, no_rows
+from rowbus.database.statements import Statement, each, no_rows
+from rowbus.errors.strangers import writable
+from rowbus.messages.headers import Header
+from rowbus.messages.message import read_headers
 from rowbus.transport.long_work import table
 from rowbus.transport.long_work.table import Cancelling, Work, WorkStatus
 from rowbus.transport.queues.records.postgresql import RecordTable
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
-    from rowbus.database.statements import Query, Rows
+    from rowbus.database.statements import Query, Row, Rows
     from rowbus.messages.address import QueueAddress
 
 
@@ -76,16 +80,22 @@ class LongWorkTable(table.LongWorkTable, RecordTable):
 
     def list(self) -> Statement[list[WorkStatus]]:
         """Return running work; see the base."""
-        return Statement(self._list(), {"message_id": None}, partial(_statuses, self._endpoint))
+        return Statement(self._list(), {"quoted_id": None}, partial(_statuses, self._endpoint))
 
     def status(self, message_id: str) -> Statement[WorkStatus | None]:
         """Return how a message stands; see the base."""
-        return Statement(self._list(), {"message_id": message_id}, partial(_status, self._endpoint))
+        return Statement(
+            self._list(), {"quoted_id": json.dumps(message_id)}, partial(_status, self._endpoint)
+        )
 
-    def cancel(self, message_id: str, cancelling: Cancelling) -> Statement[int]:
+    def cancel(self, message_id: str, cancelling: Cancelling) -> Statement[Sequence[str]]:
         """Ask for an end; see the base."""
-        parameters = {"message_id": message_id, "by": cancelling.by, "why": cancelling.why}
-        return Statement(self._load("cancel", "Failed to cancel work in"), parameters, self._counted)
+        parameters = {
+            "quoted_id": json.dumps(message_id),
+            "by": cancelling.by,
+            "why": writable(cancelling.why),
+        }
+        return Statement(self._load("cancel", "Failed to cancel work in"), parameters, each(itemgetter(0)))
 
     def _list(self) -> Query:
         return self._load("list", "Failed to look for running work in")
@@ -115,7 +125,13 @@ def _renewed(rows: Rows, _count: int) -> dict[str, Cancelling | None]:
 
 
 def _statuses(endpoint: str, rows: Rows, _count: int) -> list[WorkStatus]:
-    return [WorkStatus(endpoint, *row) for row in rows]
+    return [_status_of(endpoint, row) for row in rows]
+
+
+def _status_of(endpoint: str, row: Row) -> WorkStatus:
+    headers = read_headers(row[0]) or {}
+    kinds = headers.get(Header.ENCLOSED_MESSAGE_TYPES) or ""
+    return WorkStatus(endpoint, headers.get(Header.MESSAGE_ID) or row[1], kinds, *row[2:])
 
 
 def _status(endpoint: str, rows: Rows, count: int) -> WorkStatus | None:

@@ -158,8 +158,8 @@ class LongWorkTable(RecordStatements):
         """Return how a message stands, None if it is not here. Locks nothing."""
         raise NotImplementedError
 
-    def cancel(self, message_id: str, cancelling: Cancelling) -> Statement[int]:
-        """Ask the process that has a message to end its work; say how many there are of this id."""
+    def cancel(self, message_id: str, cancelling: Cancelling) -> Statement[Sequence[str]]:
+        """Ask the process that has a message to end its work; say who asked first, once for each row of this id."""
         raise NotImplementedError
 
 

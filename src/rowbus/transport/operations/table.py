@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.database.backends import bound_table
 from rowbus.database.statements import BlockingSession, Statement, run_now
 from rowbus.errors import RowbusError
+from rowbus.errors.strangers import writable
 from rowbus.transport.queues.catalog.looking import is_there
 from rowbus.transport.queues.installer import make_table
 from rowbus.transport.queues.records.table import RecordStatements
@@ -81,7 +82,7 @@ class OperationsTable(RecordStatements):
             "person": person,
             "action": action,
             "queue_name": queue,
-            "subject": subject,
+            "subject": writable(subject),
             "meant": meant,
         }
         return Statement(self._load("begin", "Failed to note an operation in"), parameters, self._counted)

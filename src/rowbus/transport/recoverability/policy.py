@@ -31,7 +31,7 @@ from rowbus.errors.strangers import is_a
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import format_timestamp, parse_timestamp
 from rowbus.running.functions import check_function
-from rowbus.running.setting_types import check_types, time_span
+from rowbus.running.setting_types import check_types, require_type, time_span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,6 +93,7 @@ def exponential(
     Spans may be text: `exponential("1s", cap="10m")`. With `jitter` each delay is between half of it and all of it, so
     that messages that failed together do not come back together. Raises ConfigurationError.
     """
+    require_type("jitter", jitter, bool, "True or False")
     begin, most = time_span(first), time_span(cap)
     if not timedelta() < begin <= most:
         raise ConfigurationError(

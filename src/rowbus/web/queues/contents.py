@@ -190,7 +190,7 @@ def cancel(session: Session, addresses: Addresses, text: str, message_id: str, c
     count = 0
     if asked is not None and table in session.run(asked):
         refuse_strangers(session, table)
-        count = session.run(long_work_table(table).cancel(message_id, cancelling))
+        count = len(session.run(long_work_table(table).cancel(message_id, cancelling)))
     if any(one.message_id == message_id for one in session.run(in_hand(address))):
         cancel_in_hand(session, pauses_address(addresses), message_id, cancelling)
         count += 1

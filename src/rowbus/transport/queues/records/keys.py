@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
+from rowbus.messages.headers import is_encodable
+
 LONGEST_KEY: Final = 200
 """Characters of a text that is its own key; a B-tree's row holds 2704 bytes."""
 
@@ -17,7 +19,7 @@ _DIGEST: Final = "sha256:"
 def key_of(text: str) -> str:
     """Return the key of a text: the text itself, or a digest of one that the table could not hold."""
     is_own = len(text) <= LONGEST_KEY and "\0" not in text and not text.startswith(_DIGEST)
-    return text if is_own else digest_of(text)
+    return text if is_own and is_encodable(text) else digest_of(text)
 
 
 def digest_of(text: str) -> str:
