@@ -30,7 +30,7 @@ NO_RETRIES = rowbus.Recoverability(immediate=0, delayed=0)
 @rowbus.command("Shop.Messages.Report")
 @dataclass
 class Report:
-    order_id: str
+    order_id: str = ""
 
 
 async def count(endpoints: Endpoints, table: str) -> int:
@@ -411,6 +411,17 @@ def test_settings_and_handlers_that_cannot_work_are_refused() -> None:
     sales.handler("A")(_take)
     with pytest.raises(rowbus.ConfigurationError, match="must be the only one"):
         sales.handler("A", long=True)(_take)
+    sales.handler(long=True)(_report)
+    with pytest.raises(rowbus.ConfigurationError, match="must be the only one"):
+        sales.add(ReportSaga)
+
+
+class ReportSaga(rowbus.Saga[Report]):
+    @rowbus.starts(Report, by=lambda message: message.order_id)
+    async def begin(self, message: Report) -> None: ...
+
+
+async def _report(message: Report) -> None: ...
 
 
 async def _take(message: dict[str, Any]) -> None:

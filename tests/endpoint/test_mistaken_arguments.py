@@ -18,6 +18,7 @@ POLICY: Any = rowbus.Recoverability
 SETTINGS: Any = rowbus.EndpointSettings
 CONSUMER: Any = rowbus.ConsumerSettings
 ENDPOINT: Any = rowbus.Endpoint
+LOG: Any = rowbus.Log("postgresql://", "orders")
 
 
 def handler(**options: object) -> object:
@@ -76,6 +77,8 @@ def handler(**options: object) -> object:
             lambda: ENDPOINT("S").handler(5)(print),
             "What a handler is registered with is 5; give a function, or wire names.",
         ),
+        (lambda: LOG.consumer("billing", batch="yes"), "batch is 'yes'; give True or False."),
+        (lambda: LOG.consumer("billing", settings={}), "settings is {}; give rowbus.ConsumerSettings(…)."),
         (
             lambda: ENDPOINT("S").every(5)(dict),
             "5 is no schedule: give a datetime.timedelta, or a cron expression as in '0 7 * * mon-fri'.",

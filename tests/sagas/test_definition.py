@@ -45,6 +45,12 @@ def takes_too_much() -> None:
         ) -> None: ...
 
 
+def wants_to_take_long() -> None:
+    class Lasting(rowbus.Saga[State]):
+        @rowbus.starts(PlaceOrder, by=by_order)
+        async def placed(self, message: PlaceOrder, context: rowbus.LongContext) -> None: ...
+
+
 def has_two_methods() -> None:
     class Twice(rowbus.Saga[State]):
         @rowbus.starts(PlaceOrder, by=by_order)
@@ -86,6 +92,7 @@ REFUSED = {
     never_begins: "Idle never begins: declare a method with rowbus.starts.",
     is_a_def: "Blocking.placed must be an `async def`",
     takes_too_much: "Greedy.placed(self, message, context, more) must take (self, message) or (self, message, ",
+    wants_to_take_long: "is a SagaContext, and not the LongContext",
     has_two_methods: "Twice has two methods for PlaceOrder: again and placed.",
     state_needs_more: "order_id has none",
     correlates_by_nothing: "Lost: State has no field 'order_id'.",

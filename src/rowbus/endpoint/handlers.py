@@ -189,6 +189,7 @@ class Handlers:
         """Register a component's handler, an `async` one that takes a context."""
         name = contract_of(handling.kind).name
         self._refuse_second_class(name, handling.kind)
+        self._refuse_beside_long(name, long=False)
         if is_event(handling.kind):
             self._events[name] = None
         read = deserializer(handling.kind, name, self.serializers)

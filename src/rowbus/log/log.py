@@ -26,6 +26,7 @@ from rowbus.log.range import LogRange
 from rowbus.messages.address import refuse_nul
 from rowbus.running.critical import Alarm, callback_of
 from rowbus.running.loop_watch import LoopWatch
+from rowbus.running.setting_types import require_type
 from rowbus.running.signals import Serving
 from rowbus.settings import ConsumerSettings
 
@@ -115,6 +116,10 @@ class Consuming(Serving):
             raise ConfigurationError(
                 'A consumer needs a name, under which its position is kept: @log.consumer("revenue").'
             )
+        require_type("name", name, str, "text")
+        require_type("batch", batch, bool, "True or False")
+        require_type("subconsumer", subconsumer, str | None, "its name, or None")
+        require_type("settings", settings, ConsumerSettings | None, "rowbus.ConsumerSettings(…)")
         chosen = settings or ConsumerSettings()
         for kind, given in (("consumer", name), ("subconsumer", subconsumer or "")):
             refuse_nul(kind, given)

@@ -185,10 +185,11 @@ def check_handler(function: Callable[..., Any], contexts: Contexts) -> None:
             f"endpoint.handler({owner.lower()}.{name.rpartition('.')[2]}), or make it a function."
         )
     for parameter in parameters[1:]:
-        _check_context(function, parameter, contexts)
+        check_context(function, parameter, contexts)
 
 
-def _check_context(function: Callable[..., Any], parameter: str, contexts: Contexts) -> None:
+def check_context(function: Callable[..., Any], parameter: str, contexts: Contexts) -> None:
+    """Raise ConfigurationError for a parameter that is annotated with another context than the function is given."""
     is_async = inspect.iscoroutinefunction(function)
     given, other = contexts[:2] if is_async else contexts[1::-1]
     asked = _hints(function).get(parameter)

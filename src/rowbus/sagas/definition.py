@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_type_hint
 from rowbus.endpoint.context import MessageContext
 from rowbus.errors import ConfigurationError
 from rowbus.messages.message_types import contract_of
-from rowbus.running.functions import takes_context
+from rowbus.running.functions import Contexts, check_context, takes_context
+from rowbus.sagas.context import SagaContext
 from rowbus.sagas.history.table import Keeping
 from rowbus.sagas.key import Key
 from rowbus.sagas.nservicebus.table import NServiceBusForm, correlation_of
@@ -24,6 +25,7 @@ from rowbus.sagas.state import StateForm, Step
 if TYPE_CHECKING:
     from rowbus.sagas.nservicebus.table import Correlation
 
+CONTEXTS: Final = Contexts(SagaContext, SagaContext, MessageContext)
 Layout = Literal["rowbus", "nservicebus"]
 """The layout of a saga's row: Rowbus's own, or that of NServiceBus.Persistence.Sql."""
 
@@ -172,6 +174,8 @@ def checked(saga: type, rule: Rule) -> Rule:
     called = f"{saga.__name__}.{rule.method.__name__}"
     if not inspect.iscoroutinefunction(rule.method):
         raise ConfigurationError(f"{called} must be an `async def`: a saga's methods run on the event loop.")
+    for parameter in [*inspect.signature(rule.method).parameters][2:]:
+        check_context(rule.method, parameter, CONTEXTS)
     more = _takes_more(rule.method)
     with_context = not more and takes_context(rule.method, "self", "message")
     if not isinstance(rule.kind, type):  # pyright: ignore[reportUnnecessaryIsInstance] - not all check types
