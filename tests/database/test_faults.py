@@ -27,7 +27,7 @@ from rowbus.errors import (
     TransactionConflictError,
 )
 from rowbus.messages.address import QueueAddress
-from rowbus.running.telemetry.process import disk_is_full
+from rowbus.running.telemetry.process import full_disks
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.fixtures.every import every
 from tests.fixtures.sessions import message
@@ -102,7 +102,7 @@ def test_an_error_without_a_text_of_its_own_still_says_something() -> None:
 
 def test_a_full_disk_is_called_so_and_remembered() -> None:
     assert str(translate(errors.DiskFull("no room"), PURGE)).endswith(": the server's disk is full: no room")
-    assert disk_is_full()
+    assert full_disks() == [""]
 
 
 @every("error", [errors.InvalidSqlStatementName("no _p1"), errors.DuplicatePreparedStatement("no _p1")])

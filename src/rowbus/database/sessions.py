@@ -285,6 +285,11 @@ class Database(Protocol):
         raise NotImplementedError
 
     @property
+    def server(self) -> str:
+        """The server of the last session, for people, and to tell servers apart; empty: none was opened."""
+        raise NotImplementedError
+
+    @property
     def notifies(self) -> bool:
         """Whether sessions can be told of messages; where not, receivers only poll."""
         raise NotImplementedError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from types import NoneType
 
@@ -11,9 +12,10 @@ import pytest
 
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
+from rowbus.database.statements import control
 from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.messages.address import QueueAddress
-from rowbus.running.telemetry.process import REFUSED_AT, note_full_disk
+from rowbus.running.telemetry.process import REFUSED_AT
 from rowbus.transport.queues.catalog.postgresql import full_disks
 from rowbus.transport.queues.diagnosis import diagnose_full_disk
 from rowbus.transport.queues.lookout import Lookout, QueueWatch
@@ -25,13 +27,16 @@ from tests.fixtures.sessions import put, run
 
 pytestmark = pytest.mark.one_version
 
+FULL = b"do $$ begin raise exception 'no room' using errcode = '53100'; end $$"
+
 
 class Hall:
     """A lookout of a role without privileges, and those who wait there for a queue each."""
 
     def __init__(self, session: Session, role: str) -> None:
         self.session, self.role = session, role
-        self.lookout = Lookout(Database(as_role(session.connection.info.dsn, role)))
+        self.database = Database(as_role(session.connection.info.dsn, role))
+        self.lookout = Lookout(self.database)
         self.watches: list[QueueWatch] = []
         self.seconds: list[float] = []  # how long each look took
 
@@ -106,9 +111,11 @@ async def test_a_process_that_meets_a_full_disk_is_shown_until_there_is_room_aga
         return not texts()
 
     waiting = asyncio.create_task(hall.wait(hall.queue("Sales")))
-    note_full_disk()
+    REFUSED_AT["another:5432"] = math.inf
+    with pytest.raises(StorageError, match="the server's disk is full"):
+        hall.session.run(control(FULL, "Failed to write"))
     await eventually(is_told)
     assert texts()[0].startswith("the server's disk is full: it refuses to write for 1 process, ")
-    REFUSED_AT.clear()
+    del REFUSED_AT[hall.database.server]
     await eventually(is_over)
     waiting.cancel()

@@ -28,7 +28,7 @@ from rowbus.database.location import TEMPORARY_PREFIX, refuse_unescaped, unescap
 from rowbus.database.pool import SessionPool
 from rowbus.database.postgresql.connection import AsyncSession, ReadSession, Session, bound_sends, close
 from rowbus.database.postgresql.driver_hooks import TellingCursor
-from rowbus.database.postgresql.faults import translate
+from rowbus.database.postgresql.faults import server_of, translate
 from rowbus.database.postgresql.handler_connection import HandlerConnection
 from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.database.statements import Statement, control, load, no_rows, source
@@ -166,6 +166,7 @@ class Database:
         self._prepared_statements = prepared_statements
         self._reads_any_time = reads_any_time
         self._is_pooled = False
+        self.server = ""
         self.name = f"{facts.get('dbname', '')} on {facts.get('host', 'the local socket')}"
 
     @property
@@ -256,6 +257,7 @@ class Database:
 
         A pooler answers to its clients with a process number of its own.
         """
+        self.server = server_of(connection)
         self._is_pooled = row is None or row[0] != connection.info.backend_pid
         if self._is_pooled or not self._prepared_statements:
             connection.prepare_threshold = None
@@ -266,7 +268,7 @@ class Database:
 
     def fault(self, error: Exception) -> RowbusError | None:
         """Return our error for one of psycopg's, None for others."""
-        return translate(error) if is_a(error, psycopg.Error) else None
+        return translate(error, server=self.server) if is_a(error, psycopg.Error) else None
 
 
 @contextmanager

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Final, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
 
@@ -72,7 +73,11 @@ SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})
 
 
 def translate(
-    error: psycopg.Error | UnicodeEncodeError, query: Query | None = None, *, sends: bool = False
+    error: psycopg.Error | UnicodeEncodeError,
+    query: Query | None = None,
+    *,
+    sends: bool = False,
+    server: str = "",
 ) -> RowbusError:
     """Return our error for one of the driver's; the caller raises it `from` the original. Notes a full disk."""
     if isinstance(error, UnicodeEncodeError):
@@ -81,7 +86,7 @@ def translate(
     state = sqlstate_of(error)
     transient = is_transient(error) or (sends and state == _LOCKED)
     if state == _DISK_FULL:
-        process.note_full_disk()
+        process.note_full_disk(server)
     if state in _NOT_THERE and query is not None and query.queue is not None:
         remedy = query.remedy or "the queue does not exist; create it with `rowbus queue create`."
         return QueueNotFoundError(f"{query.failing}: {remedy}", queue=query.queue)
@@ -92,9 +97,16 @@ def translate(
     return _kind(error)(f"{doing}: {said}", sqlstate=state, transient=transient)
 
 
-def translate_send(error: psycopg.Error, query: Query | None = None) -> RowbusError:
+def translate_send(error: psycopg.Error, query: Query | None = None, *, server: str = "") -> RowbusError:
     """Return the same for a statement that sends: a lock that it waited for in vain is no fault of what it sends."""
-    return translate(error, query, sends=True)
+    return translate(error, query, sends=True, server=server)
+
+
+def server_of(connection: psycopg.BaseConnection[Any]) -> str:
+    """Return the server that a connection goes to, or went to; empty where the driver does not know it any more."""
+    with suppress(psycopg.Error):
+        return f"{connection.info.host}:{connection.info.port}"
+    return ""
 
 
 def _failing(error: psycopg.Error) -> str:

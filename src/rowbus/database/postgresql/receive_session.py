@@ -17,7 +17,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 
 from rowbus.database.postgresql.cause import NOTHING
 from rowbus.database.postgresql.connection import AsyncSession, bound_sends, raise_first_failure, shut_down
-from rowbus.database.postgresql.faults import last_words, translate, translate_send
+from rowbus.database.postgresql.faults import last_words, server_of, translate, translate_send
 from rowbus.database.postgresql.handler_connection import SAVEPOINT, UNDO, SyncHandlerConnection
 from rowbus.database.statements import control
 from rowbus.errors import HandlerError, StorageError
@@ -129,14 +129,14 @@ class ReceiveSession(AsyncSession):
         try:
             answers = await self._send_together(statements)
         except psycopg.Error as error:
-            raise translate(error, _COMMIT.query) from error
+            raise translate(error, _COMMIT.query, server=server_of(self.connection)) from error
         self.committed = answers[len(before)].tag == b"COMMIT"
         if self.committed:
             self._close_attempt()
         if not answers[-1].succeeded:  # nor is any that comes after a failure
-            raise_first_failure(statements[:checks], answers[:checks])
-            raise_first_failure(last, answers[checks : len(before)], translate_send)
-            raise_first_failure(statements, answers)
+            raise_first_failure(self.connection, statements[:checks], answers[:checks])
+            raise_first_failure(self.connection, last, answers[checks : len(before)], translate_send)
+            raise_first_failure(self.connection, statements, answers)
         if not self.committed:
             raise StorageError(
                 "The server rolled the transaction back instead of committing it.",

@@ -61,6 +61,11 @@ class Database:
         """Its name for people, without secrets."""
         return self.source.name
 
+    @property
+    def server(self) -> str:
+        """The same: SQL Server is never seen to have a full disk."""
+        return self.name
+
     async def connect(self) -> AsyncSession:
         """Open an asynchronous session; raises ConnectionLostError, or ConfigurationError when there is no driver."""
         return AsyncSession(*await self._open_in_thread(Session))

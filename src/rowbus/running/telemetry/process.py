@@ -65,17 +65,19 @@ FULL_FOR: Final = (
     15.0  # seconds after an error that a disk counts as full; who was refused tries again in ten
 )
 
-REFUSED_AT: Final[list[float]] = []
+REFUSED_AT: Final = Bounded[str, float]()
+"""The times at which servers had no room to write, by their names; empty: some server, it was not known which."""
 
 
-def note_full_disk() -> None:
-    """Note that the server has just had no room to write."""
-    REFUSED_AT[:] = [time.monotonic()]
+def note_full_disk(server: str) -> None:
+    """Note that a server has just had no room to write."""
+    REFUSED_AT[server] = time.monotonic()
 
 
-def disk_is_full() -> bool:
-    """Say whether the server's disk is full, as far as this process has met it."""
-    return bool(REFUSED_AT) and time.monotonic() - REFUSED_AT[0] < FULL_FOR
+def full_disks() -> list[str]:
+    """Return the servers whose disks are full, as far as this process has met it."""
+    begin = time.monotonic() - FULL_FOR
+    return sorted(server for server, at in REFUSED_AT.items() if at > begin)
 
 
 class EndedLoop(NamedTuple):
@@ -118,7 +120,7 @@ def process_families(*, is_ready: bool) -> list[Gauge]:
     for activity in going_on():
         failing.set(1, (activity,))
     full = Gauge("rowbus_disk_full", "Whether the server's disk is full, as far as the process has met it.")
-    full.set(float(disk_is_full()))
+    full.set(float(bool(full_disks())))
     ended = Counter("rowbus_loops_ended", "Ends of loops that nobody asked to end.", ("loop",))
     for loop, one in ENDED.items():
         ended.add((loop,), one.times)

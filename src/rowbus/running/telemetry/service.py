@@ -138,7 +138,7 @@ class MeasuredService:
             return Answer("ready\n")
         failing = await self.troubles()
         why = "".join(f"{activity}: fails\n" for activity in failing) or "starting, or stopping\n"
-        why += f"{outages.DISK_FULL}\n" if await self.meets_full_disk() else ""
+        why += "".join(f"{line}\n" for line in await self.full_disks())
         return Answer(f"not ready\n{why}", 503)
 
     async def is_ready(self) -> bool:
@@ -149,9 +149,9 @@ class MeasuredService:
         """Return what fails now."""
         return outages.going_on()
 
-    async def meets_full_disk(self) -> bool:
-        """Say whether the server's disk is full."""
-        return outages.disk_is_full()
+    async def full_disks(self) -> Sequence[str]:
+        """Return what is to be said of servers whose disks are full."""
+        return [f"{outages.DISK_FULL}: {server}".removesuffix(": ") for server in outages.full_disks()]
 
 
 def worker_address() -> Address | None:
@@ -200,9 +200,10 @@ class ToldWorkers(MeasuredService):
         wanted = [str(number) for number in range(1, self._workers.count + 1)]
         return [f"worker {number}" for number in wanted if number not in ready]
 
-    async def meets_full_disk(self) -> bool:
-        """Say whether a worker says that the server's disk is full."""
-        return any(outages.DISK_FULL in body for _, body in (await self._ask("/readyz")).values())
+    async def full_disks(self) -> Sequence[str]:
+        """Return what workers say of servers whose disks are full."""
+        said = [line for _, body in (await self._ask("/readyz")).values() for line in body.splitlines()]
+        return sorted({line for line in said if line.startswith(outages.DISK_FULL)})
 
     async def ended(self) -> Sequence[str]:
         """Return what the workers say of their loops, those that answer soon: a probe has not much patience."""
