@@ -32,6 +32,8 @@ async def test_a_key_is_found_in_every_place(database: str, rowbus: CommandLine)
     for to in ("error", "Sales", "audit"):
         queue.add(f"in {to}", to=to, body=b'{"order": "A-17", "card": "4111"}')
     queue.connection.close()
+    shop.append(("order_placed", '{"order": "A-17", "card": "4111"}'))
+    shop.give_up("revenue", "no total")
     async with browser(database, WebSettings(period=0.05)) as client:
         await client.get("/")
         shown = (await client.get("/search", params={"text": "A-17"})).text
@@ -47,6 +49,8 @@ async def test_a_key_is_found_in_every_place(database: str, rowbus: CommandLine)
     for identity in ("in error", "in Sales", "in audit", "reminder-A-17"):
         assert f">{identity}<" in shown
     assert "/sagas/saga?" in shown
+    assert re.search(r"/logs/dead-letter\?[^>]*>orders, revenue: order_placed<", shown)
+    assert "dead_letter&#34; is not looked at: this role may not read it" in little
     assert "B-1" not in shown
     assert "Nothing holds no such &lt;b&gt;" in nothing
     assert "in Sales" in little

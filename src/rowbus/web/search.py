@@ -1,4 +1,4 @@
-"""One search by id, business key or text: failed, waiting and audited messages, delayed ones, sagas.
+"""One search by id, business key or text: failed, waiting and audited messages, delayed ones, sagas, dead letters.
 
 Invariants: bounded in time (`SECONDS`), in messages of a queue (`LOOKED_AT`) and in what is found (`MOST`); what was
 not searched is said; where paths are masked, bodies are not looked into.
@@ -9,14 +9,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rowbus.database.statements import Statement, each
 from rowbus.errors import QueueNotFoundError, StorageError
+from rowbus.log.queries import log_query
+from rowbus.messages.address import QueueAddress
 from rowbus.messages.message import read_headers
 from rowbus.sagas.table import COLUMNS, saga_table
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_tables, looking, looking_together
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.traffic import Kind
-from rowbus.transport.recoverability.failures.table import failures_table, newest_holding
+from rowbus.transport.recoverability.failures.table import failures_table, newest_holding, written
 from rowbus.web.delayed import WaitingRow
 from rowbus.web.pages import Page, View
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from rowbus.database.sessions import Session
-    from rowbus.messages.address import QueueAddress
+    from rowbus.database.statements import Row
     from rowbus.transport.recoverability.failed_message import FailedMessage
     from rowbus.web.sampling.snapshot import QueueFigures
     from rowbus.web.visit import Visit
@@ -39,6 +42,8 @@ TOGETHER: Final = 25
 SHARE: Final = 0.25
 """The part of the time left that these get: one of them that takes long hides no other."""
 TIMED_OUT: Final = "57014"
+DEAD: Final = "dead letters"
+DEAD_LETTERS: Final = QueueAddress("pgq", "dead_letter")
 ORDER: Final = (Kind.ERROR, Kind.QUEUE, Kind.AUDIT)
 
 
@@ -71,9 +76,11 @@ class Searching:
         self._until = clock() + SECONDS
 
     def all(self) -> Iterator[Place]:
-        """Search all there is: messages that failed, those that wait, sagas, and audited messages last."""
+        """Search all there is: what failed, what waits, sagas, and audited messages last."""
         queues = sorted(self._visit.snapshot.queues, key=lambda queue: ORDER.index(queue.kind))
         yield from self._queues([queue for queue in queues if queue.kind is not Kind.AUDIT])
+        if self._visit.snapshot.logs:
+            yield self._at(DEAD, DEAD_LETTERS, self._dead)
         for one in self._visit.snapshot.delayed:
             yield self._at("delayed messages", one.address, self._delayed)
         found = find_tables(self._session, catalog_of(self._visit.site.addresses), COLUMNS)
@@ -143,6 +150,8 @@ class Searching:
             return "by key and id, those that go on"
         if kind == "delayed messages":
             return f"headers of the {LOOKED_AT:,} next due"
+        if kind == DEAD:
+            return f"the newest {LOOKED_AT:,} of all consumers"
         parts = "headers" if self._visit.site.settings.mask else "headers and bodies"
         return f"{parts} of the newest {LOOKED_AT:,}"
 
@@ -181,6 +190,21 @@ class Searching:
     def _waiting(self, address: QueueAddress, found: WaitingRow) -> Hit:
         href = self._visit.url("delayed.message", {"table": address, "row": found.row_id})
         return Hit(found.type or "no type", found.message_id or found.row_id, href)
+
+    def _dead(self, _address: QueueAddress) -> list[Hit]:
+        query = log_query("retries/find_dead_letters", "Failed to search dead letters")
+        asked = {
+            "texts": written(self._text),
+            "data": not self._visit.site.settings.mask,
+            "looked_at": LOOKED_AT,
+            "most": MOST,
+        }
+        return self._session.run(Statement(query, asked, each(self._letter)))
+
+    def _letter(self, row: Row) -> Hit:
+        log, consumer, number, kind, event = row
+        href = self._visit.url("logs.letter", {"log": log, "consumer": consumer, "letter": number})
+        return Hit(f"{log}, {consumer}: {kind or 'no type'}", event, href)
 
     def _sagas(self, address: QueueAddress) -> list[Hit]:
         table = saga_table(address)
