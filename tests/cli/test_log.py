@@ -10,6 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.lanes.lane_table import lock_of
 from tests.fixtures.command_line import Ask, CommandLine, table
 
 AwaitRows = Callable[[str, int], None]
@@ -19,6 +21,9 @@ AwaitRows = Callable[[str, int], None]
 def database(log_database: str) -> str:
     """Give a database that has the event log."""
     return log_database
+
+
+LANE_LOCK = lock_of(QueueAddress("pgq", "orders/billing#1"))
 
 
 @pytest.fixture
@@ -250,6 +255,42 @@ def test_consumers_shows_real_pending_events_and_the_batch_in_hand(
     assert rowbus("log", "create", "empty").returncode == 0
     assert rowbus("log", "consumers", "empty").returncode == 1
     assert "rowbus log create" in rowbus("log", "consumers", "nowhere").stderr
+
+
+def test_lanes_of_a_consumer_are_listed_as_one_and_changed_when_all_have_come_to_one_tick(
+    rowbus: CommandLine, orders: str, ask: Ask, tick: Callable[[], int]
+) -> None:
+    def come_to_the_end(*names: str) -> None:
+        for name in names:
+            ((batch,),) = ask("select pgq.next_batch('orders', %s)", [name])
+            ask("select pgq.finish_batch(%s)", [batch])
+
+    missing = rowbus("log", "lanes", orders, "billing", "2")
+    ask("select pgq.register_consumer('orders', 'billing')")
+    begun = rowbus("log", "lanes", orders, "billing", "2")
+    ask("select pgq.insert_event('orders', 't', 'd')")
+    end = tick()
+    come_to_the_end("billing#0")
+    (listed,) = found(rowbus, "log", "consumers")
+    each = found(rowbus, "log", "consumers", "--lanes")
+    early = rowbus("log", "lanes", orders, "billing", "3")
+    come_to_the_end("billing#1")
+    ask("select pgq.insert_event('orders', 't', 'later')")
+    tick()
+    with psycopg.connect(rowbus.database) as holder:
+        holder.execute("select pg_advisory_lock(hashtextextended(%s, 0))", [LANE_LOCK])
+        busy = rowbus("log", "lanes", orders, "billing", "3")
+    changed = rowbus("log", "lanes", orders, "billing", "3")
+
+    assert (missing.returncode, begun.returncode) == (1, 0)
+    assert (listed["consumer"], listed["lanes"], listed["pending"]) == ("billing", 2, 1)
+    assert [one["consumer"] for one in each] == ["billing#0", "billing#1"]
+    assert "its lanes have reached the ticks" in early.stderr
+    assert "a process works on billing#1; stop it first" in busy.stderr
+    assert changed.stdout == f"billing of log orders has 3 lanes, which go on behind tick {end}.\n"
+    assert {(one["consumer"], one["last_tick"]) for one in found(rowbus, "log", "consumers", "--lanes")} == {
+        (f"billing#{number}", end) for number in range(3)
+    }
 
 
 def test_doctor_warns_of_a_paused_ticker_and_of_dead_letters(

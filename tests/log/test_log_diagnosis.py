@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from rowbus.log.diagnosis import ConsumerState, LogState, diagnose_logs
+from rowbus.log.diagnosis import ConsumerState, LogState, consumers_with_lanes, diagnose_logs
 from rowbus.transport.queues.diagnosis import Finding, Level
 from tests.fixtures.every import every
 
@@ -104,6 +104,26 @@ def test_what_is_wrong_with_a_consumer_is_a_warning_that_says_what_to_do(
 
     assert (finding.level, finding.subject) == (Level.WARN, 'consumer "revenue" of log "orders"')
     assert all(word in f"{finding.text}; {finding.advice}" for word in words)
+
+
+def test_lanes_are_judged_as_one_consumer_which_is_as_far_behind_as_the_last() -> None:
+    late = AT_WORK._replace(consumer="revenue#1", lag=20 * MINUTE, last_seen=20 * MINUTE, dead_letters=2)
+    lanes = [AT_WORK._replace(consumer="revenue#0", dead_letters=1), late]
+
+    stuck, dead = diagnose_logs([HEALTHY], lanes)
+
+    assert stuck.subject == dead.subject == 'consumer "revenue and 2 lanes" of log "orders"'
+    assert "100 events wait for it, and it was last seen 20 min" in stuck.text
+    assert "given up on 3 events" in dead.text
+    assert "dead-letters list orders revenue#0`" in (dead.advice or "")
+
+
+def test_what_only_looks_like_lanes_stays_by_itself() -> None:
+    consumers = [AT_WORK._replace(consumer=name) for name in ("a#0", "b#1", "b#2", "c", "c#0", "d#00", "d#1")]
+
+    assert [one.state.consumer for one in consumers_with_lanes(consumers) if not one.lanes] == [
+        one.consumer for one in consumers
+    ]
 
 
 @every(

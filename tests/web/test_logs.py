@@ -12,6 +12,8 @@ import pytest
 from starlette.requests import Request
 
 from rowbus.log.event import Event
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.lanes.lane_table import lock_of
 from rowbus.web.contents import text_content
 from rowbus.web.logs import dead_letters, events
 from rowbus.web.logs.events import shown_event
@@ -20,8 +22,10 @@ from rowbus.web.visit import Visit
 from rowbus.web.visitors import Person
 from tests.fixtures.every import every
 from tests.web.conftest import browser, confirm, key_of, token_of
+from tests.web.failures import text_of
 from tests.web.shop import HOSTILE, LOG, Shop, assert_is_text
 
+LANE = QueueAddress("pgq", "orders/billing#1")
 CONSUMER = {"log": LOG, "consumer": "revenue"}
 
 HAS_SHOP = True  # in `database`
@@ -72,6 +76,23 @@ async def test_a_log_is_shown_with_its_consumers_and_how_far_they_are_behind(
     assert row[0] == "3"
     assert "none that can be seen" in shown
     assert "Rewind …" in shown
+
+
+async def test_a_consumer_with_lanes_is_one_that_opens(shop: Shop, client: httpx.AsyncClient) -> None:
+    for name in ("billing#0", "billing#1"):
+        shop.ask("select pgq.register_consumer('orders', %s)", name)
+    shop.append(("a", "1"))
+    shop.give_up("billing#1", "no total")
+    holder = psycopg.connect(shop.dsn)
+    holder.execute("select pg_advisory_lock(hashtextextended(%s, 0))", [lock_of(LANE)])
+    shown = text_of((await client.get("/logs/log", params={"log": LOG})).text)
+    await client.site.sampler.look()  # type: ignore[attr-defined] # a note of ours
+    overview = text_of((await client.get("/")).text)
+    holder.close()
+
+    assert re.search(r"billing 2 lanes billing#0: 1 event behind.* billing#1: 0 events behind, led by", shown)
+    assert "1 of 2 lanes" in shown
+    assert "billing and 2 lanes" in overview
 
 
 async def test_a_log_that_is_not_there_is_said_to_be_missing(client: httpx.AsyncClient) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rowbus.transport.lanes.rule import MARK
 from rowbus.transport.queues.diagnosis import Finding, Level, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from rowbus.database.locks import LockHolder
@@ -83,6 +84,58 @@ class ConsumerState(NamedTuple):
     batch_age: timedelta | None
     retries: int
     dead_letters: int
+
+    @property
+    def lane(self) -> str:
+        """The lane that it would be, by its name; empty: none."""
+        own, _, lane = self.consumer.rpartition(MARK)
+        return lane if own and lane.isascii() and lane.isdecimal() else ""
+
+    @property
+    def own_name(self) -> str:
+        """The name of the consumer that it would be a lane of."""
+        return self.consumer.removesuffix(f"{MARK}{self.lane}") if self.lane else self.consumer
+
+
+class LogConsumers(NamedTuple):
+    """A consumer, and its lanes if it has some: then its figures are those of the worst, or of all together."""
+
+    state: ConsumerState
+    lanes: tuple[ConsumerState, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name for people."""
+        return f"{self.state.consumer} and {len(self.lanes)} lanes" if self.lanes else self.state.consumer
+
+
+def consumers_with_lanes(consumers: Iterable[ConsumerState]) -> list[LogConsumers]:
+    """Put lanes, which are numbered from 0 and at least two, to their consumer; all others stay by themselves."""
+    groups: dict[tuple[str, str], list[ConsumerState]] = {}
+    for one in consumers:
+        groups.setdefault((one.log, one.own_name), []).append(one)
+    found: list[LogConsumers] = []
+    for group in groups.values():
+        lanes = sorted(group, key=lambda one: int(one.lane or -1))
+        if len(lanes) > 1 and [one.lane for one in lanes] == [str(number) for number in range(len(lanes))]:
+            found.append(LogConsumers(_together(lanes), tuple(lanes)))
+        else:
+            found += map(LogConsumers, group)
+    return found
+
+
+def _together(lanes: Sequence[ConsumerState]) -> ConsumerState:
+    behind = max(lanes, key=lambda one: (one.lag or timedelta(), one.pending or 0))
+    busy = max(lanes, key=lambda one: one.batch_age or timedelta())
+    return behind._replace(
+        consumer=behind.own_name,
+        last_seen=max(one.last_seen for one in lanes),
+        batch=busy.batch,
+        batch_tick=busy.batch_tick,
+        batch_age=busy.batch_age,
+        retries=sum(one.retries for one in lanes),
+        dead_letters=sum(one.dead_letters for one in lanes),
+    )
 
 
 class LogSchema(NamedTuple):
@@ -208,9 +261,9 @@ def diagnose_schema(schema: LogSchema) -> Iterator[Finding]:
 
 def diagnose_logs(logs: Iterable[LogState], consumers: Iterable[ConsumerState]) -> Iterator[Finding]:
     """Judge logs and their consumers; one finding at least for each log."""
-    consumers = list(consumers)
+    together = consumers_with_lanes(consumers)
     for log in logs:
-        own = (consumer for consumer in consumers if consumer.log == log.log)
+        own = (consumer for consumer in together if consumer.state.log == log.log)
         found = [*_judge_log(log), *(finding for consumer in own for finding in _judge(consumer))]
         yield from found or [Finding(Level.OK, _subject(log.log), "a log")]
 
@@ -234,8 +287,9 @@ def _judge_log(log: LogState) -> Iterator[Finding]:
         yield Finding(Level.WARN, subject, text, advice)
 
 
-def _judge(consumer: ConsumerState) -> Iterator[Finding]:
-    subject = f'consumer "{consumer.consumer}" of {_subject(consumer.log)}'
+def _judge(judged: LogConsumers) -> Iterator[Finding]:
+    consumer = judged.state
+    subject = f'consumer "{judged.name}" of {_subject(consumer.log)}'
     pending = consumer.pending or 0
     if consumer.batch_age is not None and consumer.batch_age >= BATCH_TOO_OLD:
         text = f"it has had batch {consumer.batch} in hand for {duration(consumer.batch_age)}"
@@ -250,6 +304,7 @@ def _judge(consumer: ConsumerState) -> Iterator[Finding]:
         text = (
             f"it has given up on {consumer.dead_letters:,} event{'' if consumer.dead_letters == 1 else 's'}"
         )
-        listing = f"`rowbus log dead-letters list {consumer.log} {consumer.consumer}`"
+        own = next((lane for lane in judged.lanes if lane.dead_letters), consumer)
+        listing = f"`rowbus log dead-letters list {own.log} {own.consumer}`"
         advice = f"see why: {listing}; then replay or purge them"
         yield Finding(Level.WARN, subject, text, advice)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.database.ownership import suspicious
 from rowbus.database.statements import run_steps_now
 from rowbus.log import catalog as log_catalog
+from rowbus.log.diagnosis import consumers_with_lanes
 from rowbus.log.examination import count_receivers, schedules
 from rowbus.log.schema import table as log_schema
 from rowbus.log.spark_drivers import SparkDrivers
@@ -56,6 +57,8 @@ _KINDS = {Kind.QUEUE: "queue", Kind.ERROR: "error", Kind.AUDIT: "audit"}
 _TABLE = ("table",)
 _LOG = ("log",)
 _CONSUMER = ("log", "consumer")
+_LANE = (*_CONSUMER, "lane")
+"""Of a consumer with lanes: its name, and the number of the lane."""
 
 MOST: Final = 10_000  # messages of a queue that are counted
 
@@ -170,16 +173,14 @@ class LogGauges(_Families):
             "rowbus_log_rotation_blocked_seconds", "How long the tables could not be rotated.", _LOG
         )
         self.bytes = Gauge("rowbus_log_bytes", "What the tables and indexes occupy.", _LOG)
-        self.lag = Gauge("rowbus_consumer_lag_seconds", "How old a consumer's last tick is.", _CONSUMER)
-        self.pending = Gauge(
-            "rowbus_consumer_pending_events", "Events that a consumer has before it.", _CONSUMER
-        )
+        self.lag = Gauge("rowbus_consumer_lag_seconds", "How old a consumer's last tick is.", _LANE)
+        self.pending = Gauge("rowbus_consumer_pending_events", "Events that a consumer has before it.", _LANE)
         self.seen = Gauge(
-            "rowbus_consumer_last_seen_seconds", "How long ago a consumer gave a sign of life.", _CONSUMER
+            "rowbus_consumer_last_seen_seconds", "How long ago a consumer gave a sign of life.", _LANE
         )
-        self.batch = Gauge("rowbus_consumer_batch_age_seconds", "How long it has had its batch.", _CONSUMER)
-        self.retries = Gauge("rowbus_consumer_retries", "Events that wait to be retried.", _CONSUMER)
-        self.dead = Gauge("rowbus_consumer_dead_letters", "Events that it has given up on.", _CONSUMER)
+        self.batch = Gauge("rowbus_consumer_batch_age_seconds", "How long it has had its batch.", _LANE)
+        self.retries = Gauge("rowbus_consumer_retries", "Events that wait to be retried.", _LANE)
+        self.dead = Gauge("rowbus_consumer_dead_letters", "Events that it has given up on.", _LANE)
         self.drivers = Gauge(
             "rowbus_consumer_spark_drivers",
             "Drivers of Spark that read the log as this consumer: one, or none since one was seen.",
@@ -195,9 +196,9 @@ class LogGauges(_Families):
         self.blocked.set(0 if since is None else max(0.0, (log.at - since).total_seconds()), name)
         self.bytes.set(log.bytes, name)
 
-    def consumes(self, consumer: ConsumerState) -> None:
-        """Take how a consumer stands."""
-        name = (consumer.log, consumer.consumer)
+    def consumes(self, consumer: ConsumerState, own: str, lane: str = "") -> None:
+        """Take how a consumer stands, or a lane of one."""
+        name = (consumer.log, own, lane)
         _set(self.lag, _seconds(consumer.lag), name)
         _set(self.pending, consumer.pending, name)
         _set(self.seen, _seconds(consumer.last_seen), name)
@@ -341,8 +342,9 @@ class DatabaseGauges:
         for log in session.run(log_catalog.log_states()):
             gauges.stands(log)
         consumers = session.run(log_catalog.consumer_states())
-        for consumer in consumers:
-            gauges.consumes(consumer)
+        for one in consumers_with_lanes(consumers):
+            for consumer in one.lanes or [one.state]:
+                gauges.consumes(consumer, one.state.consumer, consumer.lane if one.lanes else "")
         for name, runs in run_steps_now(session, self._drivers.look(consumers)).items():
             gauges.drivers.set(runs, name)
         return gauges.families()

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rowbus.log.diagnosis import consumers_with_lanes
 from rowbus.transport.lanes import rule
 from rowbus.transport.queues.diagnosis import SEQUENCE_WARNING, Finding, Level
 from rowbus.transport.queues.traffic import NOBODY, Kind
@@ -22,7 +23,7 @@ from rowbus.web.pages import Page, View
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from rowbus.log.diagnosis import ConsumerState, LogState
+    from rowbus.log.diagnosis import LogConsumers, LogState
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.traffic import Receivers
     from rowbus.web.sampling.snapshot import AbsentEndpoint, Instances, QueueFigures, Snapshot
@@ -217,14 +218,13 @@ class LogRow(NamedTuple):
     """A log with its consumers."""
 
     state: LogState
-    consumers: list[ConsumerState]
+    consumers: list[LogConsumers]
 
 
 def logs(snapshot: Snapshot) -> list[LogRow]:
     """Put consumers to their logs."""
-    return [
-        LogRow(state, [one for one in snapshot.consumers if one.log == state.log]) for state in snapshot.logs
-    ]
+    consumers = consumers_with_lanes(snapshot.consumers)
+    return [LogRow(log, [one for one in consumers if one.state.log == log.log]) for log in snapshot.logs]
 
 
 def to_do(snapshot: Snapshot) -> list[Finding]:

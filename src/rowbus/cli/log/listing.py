@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.log.catalog import Capture, ShapeChange
-    from rowbus.log.diagnosis import ConsumerState, LogState
+    from rowbus.log.diagnosis import LogConsumers, LogState
     from rowbus.log.event import DeadEvent, Event
 
 LOGS = (
@@ -64,11 +64,12 @@ def log_json(log: LogState) -> dict[str, object]:
     return log._asdict()
 
 
-def consumer_row(consumer: ConsumerState) -> tuple[object, ...]:
+def consumer_row(given: LogConsumers) -> tuple[object, ...]:
     """Return a consumer as a row of the table."""
+    consumer = given.state
     return (
         consumer.log,
-        consumer.consumer,
+        given.name,
         _shown(consumer.last_tick),
         _age(consumer.lag),
         _shown(consumer.pending),

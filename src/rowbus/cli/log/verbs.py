@@ -23,10 +23,13 @@ from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.errors import ConsumerNotFoundError
 from rowbus.errors.strangers import printable
 from rowbus.log import catalog as log_catalog
+from rowbus.log.consumers.lanes import change_lanes
 from rowbus.log.consumers.table import log_not_found
+from rowbus.log.diagnosis import LogConsumers, consumers_with_lanes
 from rowbus.log.log import Log
 from rowbus.log.range import NOTATION, Position, find_tick
 from rowbus.log.schema.installer import install_and_report
+from rowbus.transport.lanes.rule import MOST, by_key
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
@@ -136,20 +139,27 @@ def list_(
 
 @app.command()
 def consumers(
-    name: AnyLog = None, *, as_json: Json = False, database: Database = None, _verbose: Verbose = False
+    name: AnyLog = None,
+    *,
+    lanes: Annotated[bool, typer.Option("--lanes", help="Show each lane for itself.")] = False,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
 ) -> None:
     """List consumers: their position and lag, the events that wait for them, and the batch in their hands.
 
-    `seen` is how long ago they gave a sign of life. Exit code 1: there is no consumer.
+    `seen` is how long ago they gave a sign of life. A consumer with lanes is as far behind as the last of them. Exit
+    code 1: there is no consumer.
     """
     with open_log_database(database).session() as session:
         found = session.run(log_catalog.consumer_states(name))
         if name and not found and not session.run(log_catalog.config(name)):
             raise log_not_found(name)
+    shown = [*map(LogConsumers, found)] if lanes else consumers_with_lanes(found)
     if as_json:
-        show_json([consumer._asdict() for consumer in found])
+        show_json([{**one.state._asdict(), "lanes": len(one.lanes)} for one in shown])
     elif found:
-        show_table(log_listing.CONSUMERS, map(log_listing.consumer_row, found))
+        show_table(log_listing.CONSUMERS, map(log_listing.consumer_row, shown))
     if not found:
         complain("there is no consumer" + (f" of log {name}" if name else ""))
         raise typer.Exit(1)
@@ -245,6 +255,28 @@ def unregister(
         _consumer(session, name, consumer)
         Log(session.connection, name).unregister(consumer)
     say(f"Removed {consumer} from log {name}.")
+
+
+@app.command()
+def lanes(
+    name: LogName,
+    consumer: ConsumerName,
+    count: Annotated[int, typer.Argument(metavar="N", min=1, max=MOST, help="The lanes that it is to have.")],
+    *,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Give a consumer so many lanes, as its program is to ask for: `@log.consumer(…, lanes=rowbus.by_key(N))`.
+
+    Refuses while a process works on it, and unless all its lanes have reached the same tick with nothing left to do: so
+    each event comes once, and those of each key in their order. Exit code 1: there is no such consumer.
+    """
+    with open_log_database(database).session() as session:
+        known = consumers_with_lanes(session.run(log_catalog.consumer_states(name)))
+        found = next((one for one in known if one.state.consumer == consumer), None)
+        found = found or LogConsumers(_consumer(session, name, consumer))
+        tick = change_lanes(session, found, by_key(count))
+    say(f"{consumer} of log {name} has {count} lanes, which go on behind tick {tick}.")
 
 
 def _consumer(session: Session, log: str, consumer: str) -> ConsumerState:

@@ -9,14 +9,16 @@ Invariant: all lanes of a consumer are registered together, before the first of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.postgresql.locks import lock_holders
+from rowbus.database.statements import run_steps_now
+from rowbus.errors import ConfigurationError
 from rowbus.log.consumers.consumer import LogConsumer, register
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.lanes.held_lanes import HeldLanes
-from rowbus.transport.lanes.lane_table import lock_of
+from rowbus.transport.lanes.lane_table import LaneTable, lock_of
 from rowbus.transport.lanes.rule import MARK
 
 if TYPE_CHECKING:
@@ -24,10 +26,14 @@ if TYPE_CHECKING:
 
     from rowbus.database.locks import LockHolder
     from rowbus.database.postgresql.database import Database
+    from rowbus.database.sessions import Session
     from rowbus.database.statements import Statement
+    from rowbus.log.diagnosis import LogConsumers
     from rowbus.running.critical import Alarm
     from rowbus.transport.lanes.rule import Lanes
 
+NOBODY: Final = 0
+"""Stands for the process that has a lane, of a command."""
 SCHEMA = "pgq"
 """The schema in the names of the lanes of logs, which no table has."""
 
@@ -56,6 +62,62 @@ class LaneTableOfLog(ConsumerTable):
     def leaders(self) -> Statement[list[LockHolder]]:
         """Ask who has the lane, if it is another."""
         return self._lock.holders
+
+
+def lane_holders(log: str, lane: str) -> Statement[list[LockHolder]]:
+    """Ask which session has a lane of a consumer, `billing#3`."""
+    return lock_holders(lock_of(QueueAddress(SCHEMA, f"{log}/{lane}")))
+
+
+def change_lanes(session: Session, consumer: LogConsumers, lanes: Lanes) -> int:
+    """Give a consumer other lanes, which go on behind the tick that all of its own have reached; return that tick.
+
+    Raises ConfigurationError for lanes that somebody works on, that are not at one tick, or that have something left
+    to do: events would come twice, or never, or in another order. A lane that stands by meanwhile finds itself gone.
+    """
+    log, name = consumer.state[:2]
+    own = QueueAddress(SCHEMA, f"{log}/{name}")
+    for one in consumer.lanes:
+        lane = QueueAddress(SCHEMA, f"{log}/{one.consumer}")
+        if not session.run(LaneTable(own).take(lane, NOBODY)):
+            raise ConfigurationError(
+                f"Nothing was changed: a process works on {one.consumer}; stop it first."
+            )
+    if not consumer.lanes and not session.run(ConsumerTable(log, name).try_lead()):
+        raise ConfigurationError(f"Nothing was changed: a process works for {name}; stop it first.")
+    tick = _reached(consumer)
+    with session.transaction():
+        for one in consumer.lanes or (consumer.state,):
+            run_steps_now(session, ConsumerTable(log, one.consumer).unregister())
+        for number in lanes.names:
+            table = ConsumerTable(log, f"{name}{MARK}{number}")
+            session.run(table.register())
+            session.run(table.seek(tick))
+    return tick
+
+
+def _reached(consumer: LogConsumers) -> int:
+    """Return the tick that all lanes have reached; raises ConfigurationError if there is none, or more is to do."""
+    lanes = consumer.lanes or (consumer.state,)
+    left = [
+        f"{one.consumer} has {what}"
+        for one in lanes
+        for what, is_there in (
+            ("a batch in hand", one.batch is not None),
+            (f"{one.retries} events to retry", one.retries),
+            (f"{one.dead_letters} dead letters", one.dead_letters),
+        )
+        if is_there
+    ]
+    ticks = sorted({one.last_tick or 0 for one in lanes})
+    if len(ticks) > 1:
+        left.append(f"its lanes have reached the ticks {', '.join(map(str, ticks))}")
+    if left:
+        raise ConfigurationError(
+            f"Nothing was changed: {'; '.join(left)}. Have it come to the end while nothing ticks the log (`rowbus log "
+            f"config {consumer.state.log} ticker_paused=true`), stop it, then do this again, and let the log be ticked."
+        )
+    return ticks[0]
 
 
 class LogLanes(HeldLanes[LogConsumer]):

@@ -113,8 +113,8 @@ class ConsumerTable:
             raise ConfigurationError(
                 f"Consumer {self.own_name} of log {self.log} is registered as {', '.join(sorted(found))}, and now "
                 f"asks for {', '.join(sorted(self.registered_with))}: events would come twice, or never. Have it do "
-                "all that waits while nothing ticks the log, remove the old names (`rowbus log unregister "
-                f"{self.log} …`), and start it anew."
+                "all that waits while nothing ticks the log, stop it, and type `rowbus log lanes "
+                f"{self.log} {self.own_name} {len(self.registered_with)}`."
             )
 
     def unregister(self) -> Steps[bool]:

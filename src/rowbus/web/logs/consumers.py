@@ -11,7 +11,9 @@ from rowbus.database.locks import find_holders_now
 from rowbus.database.statements import Statement, load
 from rowbus.errors import ConsumerNotFoundError
 from rowbus.log import catalog as log_catalog
+from rowbus.log.consumers.lanes import lane_holders
 from rowbus.log.consumers.table import ConsumerTable, log_not_found
+from rowbus.log.diagnosis import consumers_with_lanes
 from rowbus.log.range import LogRange, find_tick
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import Session
     from rowbus.database.statements import Rows
-    from rowbus.log.diagnosis import ConsumerState, LogState
+    from rowbus.log.diagnosis import ConsumerState, LogConsumers, LogState
     from rowbus.log.range import Position
 
 
@@ -47,10 +49,11 @@ MOST_COUNTED: Final = 100_000
 
 
 class LedConsumer(NamedTuple):
-    """A consumer, and the session that works for it (None: there is none, or it cannot be seen)."""
+    """A consumer, and the session that works for it (None: there is none, or it cannot be seen); or its lanes."""
 
     state: ConsumerState
     leader: str | None
+    lanes: tuple[LedConsumer, ...] = ()
 
 
 class OneLog(NamedTuple):
@@ -91,11 +94,20 @@ def look(session: Session, log: str) -> OneLog:
     states = session.run(log_catalog.log_states(log))
     if not states:
         raise log_not_found(log)
-    consumers = [
-        LedConsumer(state, find_holders_now(session, ConsumerTable(log, state.consumer).leaders()))
-        for state in session.run(log_catalog.consumer_states(log))
-    ]
-    return OneLog(states[0], consumers, session.run(log_rights()))
+    found = consumers_with_lanes(session.run(log_catalog.consumer_states(log)))
+    return OneLog(states[0], [_led(session, one) for one in found], session.run(log_rights()))
+
+
+def _led(session: Session, consumer: LogConsumers) -> LedConsumer:
+    log, name = consumer.state[:2]
+    if not consumer.lanes:
+        return LedConsumer(consumer.state, find_holders_now(session, ConsumerTable(log, name).leaders()))
+    lanes = tuple(
+        LedConsumer(lane, find_holders_now(session, lane_holders(log, lane.consumer)))
+        for lane in consumer.lanes
+    )
+    led = sum(lane.leader is not None for lane in lanes)
+    return LedConsumer(consumer.state, f"{led} of {len(lanes)} lanes" if led else None, lanes)
 
 
 def find_consumer(session: Session, log: str, consumer: str) -> ConsumerState:

@@ -84,7 +84,9 @@ async def _list(visit: Visit) -> Response:
 
 async def _log(visit: Visit) -> Response:
     found = await visit.read(consumers.look, visit.query.get("log", ""))
-    charts = await consumer_charts(visit, [one.state for one in found.consumers])
+    charts = await consumer_charts(
+        visit, [each.state for one in found.consumers for each in one.lanes or [one]]
+    )
     return visit.render("logs/log.html", found=found, log=found.state.log, charts=charts, span=span_of(visit))
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowbus.database.statements import BlockingSession, run_now
 from rowbus.errors import PermissionDeniedError, RowbusError
+from rowbus.log.diagnosis import consumers_with_lanes
 from rowbus.running.critical import Outage
 from rowbus.running.waiting import cancel, pause
 from rowbus.transport.history.table import Point, Series, Span, history_table
@@ -71,7 +72,8 @@ def points_of(snapshot: Snapshot, before: dict[QueueAddress, Counters]) -> dict[
             failed=one.dead_letters,
             lag=None if one.lag is None else one.lag.total_seconds(),
         )
-        for one in snapshot.consumers
+        for together in consumers_with_lanes(snapshot.consumers)
+        for one in (together.state, *together.lanes)
     }
     wanted = sorted(found, key=lambda series: -(found[series].depth or 0))[:MOST]
     totals = {ALL_QUEUES: _sum(ordinary, before), ALL_FAILED: _sum(snapshot.error_queues(), before)}
