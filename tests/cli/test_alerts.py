@@ -182,6 +182,8 @@ def test_each_alert_fires_when_its_trouble_is_made(
     for alert, trouble in TROUBLES.items():
         ask(trouble)
         prometheus.await_alert(alert)
+        if alert == "RowbusAuditGrows":
+            assert "RowbusQueueOld" not in prometheus.firing()  # which is for queues that somebody empties
 
     _has_failed(ask, 1)
     prometheus.await_alert("RowbusErrorQueueGrows")
@@ -244,3 +246,4 @@ def test_dead_letters_fire(prometheus: Prometheus, ask: Ask, rowbus: CommandLine
     ask("select pgq.insert_event('orders', 'placed', '{}')")
 
     prometheus.await_alert("RowbusDeadLetters")
+    prometheus.await_alert("RowbusDeadLettersStay")

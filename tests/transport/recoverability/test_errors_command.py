@@ -373,7 +373,7 @@ def test_a_message_in_somebodys_hands_is_passed_over_and_no_one_waited_for(error
 
     assert errors.ids(SALES) == ["2"]
     assert errors.ids(ERROR) == ["1"]
-    assert '1 message stayed in "public"."error": in somebody\'s hands' in done.stderr
+    assert '1 message stayed in "public"."error": in somebody\'s hands: try again;' in done.stderr
 
 
 def test_a_message_that_its_queue_refuses_stays_and_the_others_go(errors: ErrorQueue, ask: Ask) -> None:

@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 PAGE = 100  # messages looked at, and moved, by one statement
 
-IN_HAND = "in somebody's hands, or gone meanwhile"
+IN_HAND = (
+    "in somebody's hands: try again; what is no longer there was sent back or discarded meanwhile (the page's Operations "
+    "say by whom)"
+)
 UNREADABLE = "headers that cannot be read"
 NOWHERE = "no queue named where they failed (--to gives one)"
 OTHER = "for other reasons like these"
