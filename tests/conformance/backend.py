@@ -228,6 +228,10 @@ class Backend(ABC):
     async def passes_over_locked(self) -> bool:
         """Whether a receive passes over messages in others' hands, instead of waiting for them."""
 
+    async def shows_locks(self) -> bool:
+        """Whether the server says who holds an application's lock."""
+        return True
+
     @abstractmethod
     async def terminate_sessions(self) -> int:
         """Break the other sessions of this test and return how many there were."""

@@ -138,4 +138,5 @@ async def test_who_sends_or_replies_to_a_misspelt_queue_learns_which_was_meant(e
     )
     for text, kind, line in zip(said, ("Order", "Answer"), (first + 4, first + 3), strict=True):
         assert f"Misuse.{kind} was sent there by {__name__}." in text
-        assert f"({__file__}, line {line}). Did you mean {billing.address}?" in text
+        assert f"({__file__}, line {line}). Did you mean " in text
+        assert f"mean {billing.address}?".lower() in text.lower()  # Babelfish lists names in small letters

@@ -73,6 +73,11 @@ def rows_of(page: str) -> list[str]:
     return [unquote(row) for row in re.findall(r"row=([^&\"]+)", page)]
 
 
+def is_named(listed: QueueAddress, written: QueueAddress) -> bool:
+    """Say whether it is this table; Babelfish lists names in small letters."""
+    return str(listed).lower() == str(written).lower()
+
+
 async def test_the_overview_shows_queues_and_delayed_messages(
     backend: Backend, tables: dict[str, QueueAddress]
 ) -> None:
@@ -84,14 +89,13 @@ async def test_the_overview_shows_queues_and_delayed_messages(
         doctor = await shown(client, "/doctor")
         measured = await shown(client, "/metrics")
 
-    sales = snapshot.queue(tables["Sales"])
-    assert sales is not None
+    (sales,) = [one for one in snapshot.queues if is_named(one.address, tables["Sales"])]
     assert (sales.depth, sales.is_exact) == (1, True)
-    (waiting,) = [one for one in snapshot.delayed if one.address == tables["Sales.Delayed"]]
+    (waiting,) = [one for one in snapshot.delayed if is_named(one.address, tables["Sales.Delayed"])]
     assert (waiting.state.waiting, waiting.state.overdue) == (1, 0)
     assert snapshot.notes == {}
     assert "rowbus_queue_depth" in measured
-    assert ">Sales" in page
+    assert ">sales" in page.lower()
     assert "finding" in doctor.lower()
 
 

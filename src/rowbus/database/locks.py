@@ -119,10 +119,15 @@ async def name_holders(session: AsyncSession, holders: Statement[list[LockHolder
 
 def find_holders_now(session: Session, holders: Statement[list[LockHolder]]) -> str | None:
     """Do the same on a synchronous session; None when the lock is free, as far as this session can see."""
+    found = seen_holders_now(session, holders)
+    return describe(found) if found else None
+
+
+def seen_holders_now(session: Session, holders: Statement[list[LockHolder]]) -> list[LockHolder] | None:
+    """Return who holds a lock; None where this session may not know. Raises ConnectionLostError."""
     try:
-        found = session.run(holders)
+        return session.run(holders)
     except ConnectionLostError:
         raise
     except StorageError:
         return None
-    return describe(found) if found else None

@@ -13,6 +13,7 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rowbus.database.locks import seen_holders_now
 from rowbus.database.ownership import suspicious
 from rowbus.database.statements import run_steps_now
 from rowbus.log import catalog as log_catalog
@@ -150,14 +151,14 @@ class DelayedGauges(_Families):
             _TABLE,
         )
 
-    def stands(self, address: QueueAddress, state: DelayedState, movers: int) -> None:
-        """Take how a table stands."""
+    def stands(self, address: QueueAddress, state: DelayedState, movers: int | None) -> None:
+        """Take how a table stands; `movers` is None where nobody may know how many lead."""
         name = (str(address),)
         self.waiting.set(state.waiting, name)
         self.overdue.set(state.overdue, name)
         due = state.next_due
         self.lag.set(0 if due is None else max(0.0, (state.at - due).total_seconds()), name)
-        self.movers.set(movers, name)
+        _set(self.movers, movers, name)
 
 
 class LogGauges(_Families):
@@ -326,7 +327,8 @@ class DatabaseGauges:
         looked = look_at_each(session, found.tables, lambda address: delayed_table(address).state(MOST))
         left_out |= found.left_out | looked.left_out
         for address, state in looked.answers.items():
-            gauges.stands(address, state, len(session.run(delayed_table(address).leaders())))
+            movers = seen_holders_now(session, delayed_table(address).leaders())
+            gauges.stands(address, state, None if movers is None else len(movers))
         for address, rows in schedules(session, self._catalog):
             late = max(map(lateness, rows), default=timedelta())
             gauges.missed.set(late.total_seconds(), (str(address),))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy.dialects.mssql.base import MS_2014_VERSION
 from sqlalchemy.dialects.mssql.mssqlpython import MSDialect_mssqlpython
 from sqlalchemy.engine import AdaptedConnection
 from sqlalchemy.util import await_only
@@ -30,6 +31,11 @@ class HeldMssql(GuardedDialect, MSDialect_mssqlpython):
     def get_async_dialect_cls(cls, url: Any) -> Any:  # noqa: ANN401, ARG003 - SQLAlchemy's signature
         """Return the asynchronous twin."""
         return HeldAsyncMssql
+
+    def _get_server_version_info(self, connection: Any) -> Any:  # noqa: ANN401 - SQLAlchemy's
+        """Return the server's version; Babelfish, whose text the driver's dialect cannot read, claims to be of 2014."""
+        said = super()._get_server_version_info(connection)  # type: ignore[no-untyped-call]  # SQLAlchemy's
+        return said or MS_2014_VERSION
 
 
 class HeldAsyncMssql(HeldMssql):

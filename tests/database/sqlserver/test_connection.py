@@ -266,6 +266,17 @@ NO_COLUMN = type(NO_TABLE)(
 )
 
 
+def test_a_look_at_the_catalogue_that_fails_on_a_column_is_repeated_once(
+    wire: RecordingConnection, session: Session
+) -> None:
+    """On Babelfish it does while another session drops a table."""
+    look = statement("select name from sys.columns")
+    wire.fail("select", NO_COLUMN)
+    with pytest.raises(StorageError, match="Recoverable"):
+        session.run(look)
+    assert wire.texts == ["select name from sys.columns"] * 2
+
+
 def adapting(probe: Statement[frozenset[str]]) -> Statement[Rows]:
     """Return a send that needs Recoverable, to a table of which the server may list no column."""
     adaptive = statement("send")

@@ -65,6 +65,13 @@ def test_a_missing_table_or_catalog_is_a_missing_queue(error: Exception) -> None
     assert "rowbus queue create" in str(ours)
 
 
+def test_a_view_of_the_systems_that_babelfish_lacks_is_no_missing_queue() -> None:
+    said = '[SQL Server]relation "sys.dm_tran_locks" does not exist'
+    assert not isinstance(
+        translate(from_microsoft("Syntax error or access violation", said), QUERY), QueueNotFoundError
+    )
+
+
 @every(
     "error",
     [

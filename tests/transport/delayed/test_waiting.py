@@ -10,7 +10,7 @@ import pytest
 
 from rowbus.database.sessions import AsyncSession
 from rowbus.database.statements import run_steps
-from rowbus.errors import QueueNotFoundError
+from rowbus.errors import QueueNotFoundError, TransactionConflictError
 from rowbus.messages.headers import Header
 from rowbus.transport.delayed.moves import send_now
 from rowbus.transport.delayed.table import delayed_table
@@ -226,3 +226,12 @@ async def test_a_message_in_the_hands_of_a_mover_is_passed_over(
         assert await send(session, delayed, "m-1") == 0
         await mover.execute("rollback")
     assert await send(session, delayed, "m-1") == 1
+
+
+@pytest.mark.only("SQL Server", reason="a select of Babelfish's locks nothing; PostgreSQL's does")
+def test_a_move_of_which_another_session_did_a_part_is_a_conflict(backend: Backend, delayed: Delayed) -> None:
+    moving = delayed_table(delayed.address).move(["1@2026-11-29T00:00:00"] * 2, backend.queue("Billing"))
+
+    assert moving.decode([(2,)], 1) == 2
+    with pytest.raises(TransactionConflictError, match="moved by another session"):
+        moving.decode([(1,)], 1)

@@ -28,7 +28,6 @@ LEFT = "Web.answers-0123456789ab"
 OTHERS = (
     "Sales.answers",
     "Sales.answers-1",
-    "Sales.answers-0123456789AB",
     "answers-0123456789ab",
     f"{LEFT}.x",
 )
@@ -85,7 +84,7 @@ async def test_queues_of_other_names_stay(backend: Backend) -> None:
     assert await backend.tables() == before
 
 
-@every("name", OTHERS)
+@every("name", [*OTHERS, "Sales.answers-0123456789AB"])  # Babelfish has no capitals
 def test_a_name_that_was_not_made_here_is_no_queue_of_answers(name: str) -> None:
     assert not is_for_answers(name)
 

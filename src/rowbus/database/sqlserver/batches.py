@@ -49,6 +49,7 @@ MOST_COPIED = 1024 * 1024  # characters and bytes of one statement's rows
 _Size = tuple[int, int, int]
 _WIDE_TEXT: _Size = (-9, 0, 0)  # SQL_WVARCHAR without a length: nvarchar(max)
 _WIDE_BINARY: _Size = (-3, 0, 0)  # SQL_VARBINARY: varbinary(max)
+_CATALOGUE = b" sys."
 _ABOUT_COLUMNS = frozenset({NO_COLUMN, CONSTRAINT})  # errors 207 and 515
 _ROW = b"(?, ?, ?, convert(varbinary(max), ?))"  # of a `copy`, which is repeated for each
 Fields = tuple[str | bytes, ...]
@@ -152,7 +153,18 @@ class Batches:
         return statement.decode(rows, len(rows))
 
     def rows(self, query: Query, parameters: Sequence[str | bytes]) -> Rows:
-        """Run one query and return the rows of its last answer that has any columns."""
+        """Run one query and return the rows of its last answer that has any columns.
+
+        A look at the catalogue, which on Babelfish fails while another session drops a table, is repeated once.
+        """
+        try:
+            return self._rows(query, parameters)
+        except StorageError as error:
+            if error.sqlstate != NO_COLUMN or _CATALOGUE not in query.text:
+                raise
+            return self._rows(query, parameters)
+
+    def _rows(self, query: Query, parameters: Sequence[str | bytes]) -> Rows:
         text = query.text.decode()
 
         def execute(cursor: DriverCursor) -> Rows:

@@ -10,11 +10,13 @@ Invariant: no statement here changes the table's shape, and none moves a message
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.locks import LockHolder, mover_lock
 from rowbus.database.sqlserver.statements import aware, instant, load, number, span, truth
 from rowbus.database.statements import Adaptation, Query, Statement, no_rows
+from rowbus.errors import TransactionConflictError
 from rowbus.messages.address import refuse_missing
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.running.bounded import Bounded
@@ -147,7 +149,7 @@ class DelayedTable(WaitingMessages):
         places = [_Place.of(row_id) for row_id in ids]
         positions = ",".join(str(place.position) for place in places)
         parameters = {"positions": positions, "mark": mark, **_between(places)}
-        return Statement(self._move("move", queue), parameters, number)
+        return Statement(self._move("move", queue), parameters, partial(_all, len(places)))
 
     def move_with_headers(
         self,
@@ -160,7 +162,9 @@ class DelayedTable(WaitingMessages):
         """Move messages this transaction has locked to a queue with these header texts: a statement each."""
         query = self._move("move_with_headers", queue)
         return [
-            Statement(query, {"position": place.position, "headers": text, **_between([place])}, number)
+            Statement(
+                query, {"position": place.position, "headers": text, **_between([place])}, partial(_all, 1)
+            )
             for place, text in zip(map(_Place.of, ids), headers, strict=True)
         ]
 
@@ -321,6 +325,18 @@ class DelayedTable(WaitingMessages):
 
 def _at_most_one(rows: Rows, _count: int) -> int:
     return len(rows)
+
+
+def _all(wanted: int, rows: Rows, count: int) -> int:
+    """Return how many messages were moved; raises TransactionConflictError if another transaction moved some of them.
+
+    On Babelfish, where a select takes no lock, they were then put into the queue twice: this transaction may not stay.
+    """
+    moved = number(rows, count)
+    if moved < wanted:
+        text = f"Of {wanted} delayed messages, {wanted - moved} were moved by another session just now."
+        raise TransactionConflictError(text, sqlstate="40001", transient=True)
+    return moved
 
 
 def _due(due: Due) -> dict[str, object]:

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 PAGE = 100  # messages looked at, and moved, by one statement
 
 IN_HAND = (
-    "in somebody's hands: try again; what is no longer there was sent back or discarded meanwhile (the page's Operations "
-    "say by whom)"
+    "in somebody's hands: try again; what is no longer there was sent back or discarded meanwhile (the page's "
+    "Operations say by whom)"
 )
 UNREADABLE = "headers that cannot be read"
 NOWHERE = "no queue named where they failed (--to gives one)"

@@ -10,7 +10,7 @@ declare @most_bytes int = N'$(most_bytes)';
 
 select
     RowVersion as position,
-    Due as due,
+    cast(Due as datetime2) as due,
     substring(Headers, 1, 1048576) as headers,
     substring(Body, 1, @most_bytes) as body,
     coalesce(datalength(Body), 0) as size

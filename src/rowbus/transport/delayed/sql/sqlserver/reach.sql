@@ -7,7 +7,7 @@ declare @most_read int = N'$(most_read)';
 
 select
     RowVersion as position,
-    Due as due
+    cast(Due as datetime2) as due
 from [$(catalog)].[$(schema)].[$(delayed)] with (readpast)
 where @after_due is null or Due > @after_due or (Due = @after_due and RowVersion > @after_position)
 order by Due, RowVersion
