@@ -161,7 +161,7 @@ class AsyncSession:
     async def _send_all(self, statements: Sequence[Statement[object]]) -> None:
         """Run statements that send: a lock that was not to be had in time is an outage."""
         try:
-            answers = await self._send_together(statements)
+            answers = await self._roundtrips.run(statements)
         except psycopg.Error as error:
             raise translate_send(error, statements[0].query, server=server_of(self.connection)) from error
         raise_first_failure(self.connection, statements, answers, translate_send)
@@ -201,17 +201,14 @@ class AsyncSession:
 
     async def _run_unless_failing(self, statements: Sequence[Statement[T]]) -> list[T]:
         answers = await self._exchange(statements)
-        return [
-            statement.decode(answer.rows(), answer.count)
-            for statement, answer in zip(statements, answers, strict=True)
-        ]
+        return [answer.read(statement) for statement, answer in zip(statements, answers, strict=True)]
 
     async def _run_until_failure(self, statements: Sequence[Statement[T]]) -> list[T | RowbusError]:
         answers: list[T | RowbusError] = []
         for statement, answer in zip(statements, await self._ask(statements), strict=True):
             if not answer.succeeded:
                 return [*answers, translate(answer.error, statement.query, server=server_of(self.connection))]
-            answers.append(statement.decode(answer.rows(), answer.count))
+            answers.append(answer.read(statement))
         return answers
 
     async def _exchange(self, statements: Sequence[Statement[object]]) -> list[Answer]:
@@ -223,12 +220,9 @@ class AsyncSession:
     async def _ask(self, statements: Sequence[Statement[object]]) -> list[Answer]:
         """Run statements in one round trip and return their answers, also of those that failed."""
         try:
-            return await self._send_together(statements)
+            return await self._roundtrips.run(statements)
         except psycopg.Error as error:
             raise translate(error, statements[0].query, server=server_of(self.connection)) from error
-
-    async def _send_together(self, statements: Sequence[Statement[object]]) -> list[Answer]:
-        return await self._roundtrips.run(statements)
 
     async def copy(self, query: Query, rows: Iterable[Row]) -> None:
         """Stream rows into the query's `copy … from stdin`; all or nothing."""
@@ -445,12 +439,12 @@ class ReadSession(AsyncSession):
     async def open(self, opening: Statement[object], fetch: Statement[T]) -> T:
         """Begin, open a cursor and fetch from it, in one round trip; the transaction stays open."""
         answers = await self._exchange((_BEGIN, opening, fetch))
-        return fetch.decode(answers[-1].rows(), answers[-1].count)
+        return answers[-1].read(fetch)
 
     async def fetch(self, fetch: Statement[T]) -> T:
         """Fetch on."""
         (answer,) = await self._exchange((fetch,))
-        return fetch.decode(answer.rows(), answer.count)
+        return answer.read(fetch)
 
     async def end(self) -> None:
         """End the transaction and with it the cursor; harmless outside one. Closes a connection that cannot."""

@@ -117,7 +117,8 @@ class HandlerConnection(HookedConnection, Awaiting):
     savepoint_set = False
     has_cause = False  # whether the transaction says what causes its changes
     caused_by: tuple[Subject, str] | None = None  # what it says: the subject in hand, and its handler
-    plans_doubtful = False  # set when the driver deallocates all prepared statements, ours among them
+    doubt_plans: Callable[[], object] | None = None
+    """Has its session doubt its plans: the driver deallocates all prepared statements, ours among them."""
 
     @property
     def in_transaction(self) -> bool:
@@ -187,7 +188,8 @@ class HandlerConnection(HookedConnection, Awaiting):
         if not any(hint in text for hint in _HINTS) or not _LASTING.search(text):
             return
         self.clearing = (_LEFT_BEHIND, _UNLOCK, *self.locks)
-        self.plans_doubtful = self.plans_doubtful or _UNPLANNING.search(text) is not None
+        if _UNPLANNING.search(text) is not None:
+            self.note_deallocate_all()
 
     @asynccontextmanager
     async def transaction(
@@ -228,7 +230,8 @@ class HandlerConnection(HookedConnection, Awaiting):
 
         Doubt only: it may fail, or be one of the statements of a pipeline that are skipped.
         """
-        self.plans_doubtful = True
+        if self.doubt_plans is not None:
+            self.doubt_plans()
 
 
 class SyncHandlerConnection(SyncHookedConnection):

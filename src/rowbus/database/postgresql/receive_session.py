@@ -56,6 +56,7 @@ class ReceiveSession(AsyncSession):
         self._is_abandoned = False
         self._last_words: psycopg.Error | None = None
         connection.add_notice_handler(self._hear)
+        connection.doubt_plans = self._roundtrips.doubt_plans
         self._views = [(view, view.ways) for view in (connection, self._sync)]
         self._are_views_restored = True
         self._close_attempt()
@@ -95,7 +96,7 @@ class ReceiveSession(AsyncSession):
     async def begin(self, receive: Statement[T]) -> T:
         """Begin a transaction and receive in it, in one round trip."""
         answers = await self._exchange((_BEGIN, receive))
-        return receive.decode(answers[-1].rows(), answers[-1].count)
+        return answers[-1].read(receive)
 
     async def commit(self, last: Sequence[Statement[object]] = ()) -> None:
         """Run the last statements and commit; `committed` says whether that happened, also after an error."""
@@ -111,8 +112,7 @@ class ReceiveSession(AsyncSession):
         After an error `committed` tells the two halves apart: false, and this transaction is lost; true, and only
         the next receive failed.
         """
-        answer = await self._finish(last, _BEGIN, receive)
-        return receive.decode(answer.rows(), answer.count)
+        return (await self._finish(last, _BEGIN, receive)).read(receive)
 
     async def _finish(self, last: Sequence[Statement[object]], *after: Statement[object]) -> Answer:
         """Run the last statements and commit, and what comes after, in one round trip; return the last answer.
@@ -127,7 +127,7 @@ class ReceiveSession(AsyncSession):
         checks = len(before) - len(last)
         statements = (*before, _COMMIT, *after)
         try:
-            answers = await self._send_together(statements)
+            answers = await self._roundtrips.run(statements)
         except psycopg.Error as error:
             raise translate(error, _COMMIT.query, server=server_of(self.connection)) from error
         self.committed = answers[len(before)].tag == b"COMMIT"
@@ -272,7 +272,7 @@ class ReceiveSession(AsyncSession):
         if not undoable:
             return await super().run(statement, within=within, then=then)
         answers = await self._exchange((*self.connection.before_attempt(), statement))
-        return statement.decode(answers[-1].rows(), answers[-1].count)
+        return answers[-1].read(statement)
 
     async def undo_attempt(self) -> bool:
         """Undo what the handler did through its connection; false when that cannot be done, for want of a savepoint.
@@ -314,12 +314,6 @@ class ReceiveSession(AsyncSession):
                 "The handler caught a database error and went on, but the error spoilt its transaction. "
                 "Put the statement that may fail inside `async with context.connection.transaction():`."
             )
-
-    async def _send_together(self, statements: Sequence[Statement[object]]) -> list[Answer]:
-        if self.connection.plans_doubtful:
-            self.connection.plans_doubtful = False
-            self._roundtrips.doubt_plans()
-        return await self._roundtrips.run(statements)
 
     def _close_attempt(self) -> None:
         connection = self.connection

@@ -33,7 +33,7 @@ import struct
 from itertools import chain, islice
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from psycopg import errors
 from psycopg.adapt import PyFormat
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
 
     from rowbus.database.statements import Query, Rows
+
+T = TypeVar("T")
 
 STALE_AFTER = 2.0
 """Seconds after which a plan is made anew. The server plans for the size of a queue at that time and keeps the plan
@@ -239,17 +241,14 @@ class Answer:
         """The command tag, such as COMMIT."""
         return self._result.command_status
 
-    @property
-    def count(self) -> int:
-        """The number of rows the statement touched."""
-        return self._result.command_tuples or 0
-
-    def rows(self) -> Rows:
-        """Return the rows with Python values."""
-        if self._result.ntuples == 0:
-            return ()
-        self._transformer.set_pgresult(self._result)
-        return self._transformer.load_rows(0, self._result.ntuples, tuple)
+    def read(self, statement: Statement[T]) -> T:
+        """Return what its statement makes of the rows, which have Python values, and of how many it touched."""
+        result = self._result
+        rows: Rows = ()
+        if result.ntuples:
+            self._transformer.set_pgresult(result)
+            rows = self._transformer.load_rows(0, result.ntuples, tuple)
+        return statement.decode(rows, result.command_tuples or 0)
 
 
 class Roundtrips:
@@ -277,7 +276,7 @@ class Roundtrips:
         (answer,) = await self._run((_PLANS,))
         if not answer.succeeded:
             raise answer.error
-        self._plans.keep({name.encode() for (name,) in answer.rows()})
+        self._plans.keep({name.encode() for (name,) in answer.read(_PLANS)})
 
     async def _run(self, statements: Sequence[Statement[object]]) -> list[Answer]:
         async with self._connection.lock:
