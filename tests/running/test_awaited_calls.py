@@ -9,14 +9,14 @@ import inspect
 import pytest
 
 from rowbus.errors import HandlerError
-from rowbus.running.handling import AwaitedCall, Awaiting, awaited, note_calls, refuse_forgotten
+from rowbus.running.handling import AwaitedCall, Awaiting, awaited, refuse_forgotten
 
 
 class Context(Awaiting):
     """Has one verb."""
 
     def __init__(self) -> None:
-        note_calls(self)
+        self._calls = []
         self.sent: list[int] = []
 
     @awaited

@@ -15,7 +15,7 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import Send, appended_event
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
-from rowbus.running.handling import awaited, note_calls, note_calls_on
+from rowbus.running.handling import awaited, note_calls_on
 from rowbus.transport.requests.decisions import is_for_answers
 from rowbus.transport.send_verbs import (
     AsyncSendVerbs,
@@ -102,11 +102,8 @@ class MessageContext(HandlerVerbs):
             )
         return address
 
-    def _composing(self) -> Composer:
-        return self._sender
-
-    def _incoming(self) -> Incoming:
-        return self._delivery.headers
+    def _composing(self) -> tuple[Composer, Incoming]:
+        return self._sender, self._delivery.headers
 
     def _routed(self, message: object, type: str | None) -> Destination:
         return self._sender.routes.find(message, type)
@@ -129,7 +126,8 @@ class MessageContext(HandlerVerbs):
 
     async def _reply(self, message: object, to: Destination | None, options: Options) -> str:
         address, is_asked = self._answered(to)
-        reply = self._sender.compose(address, message, options, intent="Reply", incoming=self._incoming())
+        incoming = self._delivery.headers
+        reply = self._sender.compose(address, message, options, intent="Reply", incoming=incoming)
         self._delivery.note(reply)
         is_known = not is_asked or self._delivery.is_known(address)
         if is_known or await self._on_loop(self._reaches(address)):
@@ -166,7 +164,7 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
     def __init__(self, delivery: Delivery, sender: Sender) -> None:
         """Stand between a handler and its delivery."""
         super().__init__(delivery, sender)
-        note_calls(self)
+        self._calls = []
 
     @property
     def connection(self) -> HandlerConnection:

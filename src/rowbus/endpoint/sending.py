@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import Addresses, QueueAddress
     from rowbus.messages.dispatch import AnySend, Multicast
     from rowbus.messages.outgoing import UniqueMessageId
-    from rowbus.transport.composition import Composer, Destination
+    from rowbus.transport.composition import Composer, Destination, Incoming
     from rowbus.transport.long_work.table import WorkStatus
     from rowbus.transport.uniqueness.table import UniqueSend
 
@@ -92,8 +92,8 @@ class Sending(AsyncSendVerbs):
         """Have no more copies of these events come; those on their way still do. Raises as `subscribe`."""
         await self._started().unsubscribe(_topics(events))
 
-    def _composing(self) -> Composer:
-        return self._started().sender
+    def _composing(self) -> tuple[Composer, Incoming]:
+        return self._started().sender, None
 
     def _routed(self, message: object, type: str | None) -> Destination:
         return self._routes.find(message, type)

@@ -12,8 +12,8 @@ from __future__ import annotations
 import inspect
 import sys
 from contextvars import ContextVar, Token
-from functools import wraps
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, cast
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeVar, cast
 
 from rowbus.errors import HandlerError
 
@@ -47,7 +47,7 @@ class Subject(Protocol):
         raise NotImplementedError
 
 
-class _SubjectScope:
+class _Noted:
     """Notes a subject for as long as it is entered: a class, which costs half of what a generator does."""
 
     __slots__ = ("_place", "_subject", "_token")
@@ -65,14 +65,11 @@ class _SubjectScope:
         self._place.reset(self._token)
 
 
-def handling(subject: Subject) -> AbstractContextManager[None]:
-    """Note that handlers of a message run within."""
-    return _SubjectScope(_message, subject)
+handling: Final[Callable[[Subject], AbstractContextManager[None]]] = partial(_Noted, _message)
+"""Notes that handlers of a message run within."""
 
-
-def concerning(subject: Subject) -> AbstractContextManager[None]:
-    """Note what the lines that are logged within are about, where no handler of a message runs."""
-    return _SubjectScope(_subject, subject)
+concerning: Final[Callable[[Subject], AbstractContextManager[None]]] = partial(_Noted, _subject)
+"""Notes what the lines that are logged within are about, where no handler of a message runs."""
 
 
 def subject_in_hand() -> Subject | None:
@@ -124,7 +121,8 @@ class Awaiting:
     _called: ClassVar = "context"
     """The handlers' name for such an object."""
 
-    _calls: list[AwaitedCall] | None = None  # None: no handler is at work
+    _calls: list[AwaitedCall] | None = None
+    """The calls so far, of a context that begins them, and of its connections; None: no handler is at work."""
 
 
 def awaited(verb: F) -> F:
@@ -143,11 +141,6 @@ def awaited(verb: F) -> F:
         return coroutine
 
     return cast("F", call)
-
-
-def note_calls(context: Awaiting) -> None:
-    """Note the calls of a context from now on."""
-    context._calls = []  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - of this module
 
 
 def note_calls_on(connection: T, context: Awaiting) -> T:

@@ -42,6 +42,7 @@ from rowbus.transport.uniqueness.table import UniqueSend, unique_address, unique
 
 if TYPE_CHECKING:
     from rowbus.database.statements import Query, Row, Statement
+    from rowbus.transport.composition import Incoming
     from rowbus.transport.delayed.table import DelayedTable
     from rowbus.transport.pubsub.table import SubscriptionRouting
     from rowbus.transport.queues.table import MessageTable, RecordTable
@@ -181,8 +182,8 @@ class ConnectionVerbs(Verbs):
     async def _session(self) -> UserSession:
         """Return a session on the connection, for one use."""
 
-    def _composing(self) -> Composer:
-        return self._composer
+    def _composing(self) -> tuple[Composer, Incoming]:
+        return self._composer, None
 
     async def _leave(self, send: AnySend, *, immediate: bool) -> None:
         if immediate:

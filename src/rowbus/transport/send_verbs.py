@@ -143,12 +143,8 @@ class Verbs(ABC):
     """Sends and publishes: makes a message, and has it leave."""
 
     @abstractmethod
-    def _composing(self) -> Composer:
-        """Return what makes the messages."""
-
-    def _incoming(self) -> Incoming:
-        """Return the headers of the message in hand, if there is one."""
-        return None
+    def _composing(self) -> tuple[Composer, Incoming]:
+        """Return what makes the messages, and the headers of the message in hand, if there is one."""
 
     @abstractmethod
     async def _leave(self, send: AnySend, *, immediate: bool) -> None:
@@ -172,7 +168,8 @@ class Verbs(ABC):
             destination, message = self._routed(destination, cast("str | None", options.type)), destination
         to = cast("Destination", destination)
         uniqueness = None if options is NO_OPTIONS else uniqueness_of(options)
-        send = self._composing().compose(to, message, options, incoming=self._incoming())
+        composer, incoming = self._composing()
+        send = composer.compose(to, message, options, incoming=incoming)
         if uniqueness is not None:
             return await self._leave_once(unique_send(send, uniqueness), immediate=options.immediate)
         await self._leave(send, immediate=options.immediate)
@@ -180,7 +177,8 @@ class Verbs(ABC):
 
     async def _publish(self, event: object, options: Options) -> str:
         """Publish an event as the options say and return its id."""
-        multicast = self._composing().event(event, options, incoming=self._incoming())
+        composer, incoming = self._composing()
+        multicast = composer.event(event, options, incoming=incoming)
         await self._leave_to_all(multicast, immediate=options.immediate)
         return multicast.message.message_id
 

@@ -27,7 +27,7 @@ from rowbus.messages.address import DEFAULT_SCHEMA, PostgresAddresses
 from rowbus.messages.outgoing import Origin
 from rowbus.running import functions
 from rowbus.running.functions import Contexts, check_handler
-from rowbus.running.handling import concerning, note_calls, note_calls_on, refuse_coroutine, refuse_forgotten
+from rowbus.running.handling import concerning, note_calls_on, refuse_coroutine, refuse_forgotten
 from rowbus.running.threads import Threads
 from rowbus.transport.client import Inserts
 from rowbus.transport.composition import Composer, identity_of
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rowbus.messages.outgoing import UniqueMessageId
     from rowbus.running.critical import Alarm
     from rowbus.settings import ConsumerSettings
+    from rowbus.transport.composition import Incoming
     from rowbus.transport.lanes.rule import Lanes
     from rowbus.transport.pubsub.publication import Publication
     from rowbus.transport.uniqueness.table import UniqueSend
@@ -122,8 +123,8 @@ class EventContext(HandlerVerbs):
     def _session(self) -> UserSession:
         """Return a session on the handler's connection."""
 
-    def _composing(self) -> Composer:
-        return self._sender.composer
+    def _composing(self) -> tuple[Composer, Incoming]:
+        return self._sender.composer, None
 
     async def _leave(self, send: AnySend, *, immediate: bool) -> None:
         statements = self._sender.inserts.of(send)
@@ -157,7 +158,7 @@ class LogContext(EventContext, AsyncSendVerbs):
     def __init__(self, attempt: EventAttempt, log: str, consumer: str, sender: ConsumerSender) -> None:
         """Stand between a handler and its transaction."""
         super().__init__(attempt, log, consumer, sender)
-        note_calls(self)
+        self._calls = []
 
     @property
     def connection(self) -> HandlerConnection:
