@@ -151,8 +151,10 @@ class FailedAttempt(NamedTuple):
         return self._time(Header.WAITING_SINCE) or self.now
 
     def _time(self, header: str) -> datetime | None:
+        if not (text := self.headers.get(header)):
+            return None
         try:
-            return parse_timestamp(self.headers.get(header) or "")
+            return parse_timestamp(text)
         except InvalidTimestampError:
             return None
 
