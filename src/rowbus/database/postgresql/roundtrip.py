@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from dataclasses import dataclass
 from itertools import chain, islice
 from math import inf
 from time import monotonic
@@ -67,11 +68,16 @@ _PLAN_EXISTS = "42P05"
 _RESULT_CHANGED = "0A000"  # "cached plan must not change result type": the table was altered
 
 
-class Plan(NamedTuple):
-    """A prepared statement: its name on the server, and when it was made."""
+@dataclass(slots=True)
+class Plan:
+    """A prepared statement: its name on the server, when it was made, and how often it was executed since.
+
+    The last only where it is to be planned by an index.
+    """
 
     name: bytes
     made: float
+    executions: int = 0
 
 
 class Change(NamedTuple):
@@ -92,9 +98,6 @@ class Plans:
     def __init__(self) -> None:
         """Begin with none."""
         self._plans: dict[bytes, Plan] = {}
-        self._executions: dict[
-            bytes, int
-        ] = {}  # of those that are to be planned by an index, since they were made
         self._is_doubtful = False
 
     @property
@@ -115,20 +118,12 @@ class Plans:
         """Return a statement's plan, fresh or not."""
         return self._plans.get(query.native)
 
-    def is_fresh(self, query: Query) -> bool:
-        """Say whether a statement has a plan that need not be made anew; one without values never ages."""
+    def fresh(self, query: Query) -> Plan | None:
+        """Return a statement's plan unless it is to be made anew; one without values never ages."""
         plan = self._plans.get(query.native)
         if plan is None or plan.made == -inf:
-            return False
-        return not query.names or monotonic() - plan.made <= STALE_AFTER
-
-    def executions(self, query: Query) -> int:
-        """Return how often a statement was executed since its plan was made, as `executed` has counted."""
-        return self._executions.get(query.native, 0)
-
-    def executed(self, query: Query) -> None:
-        """Count an execution that succeeded."""
-        self._executions[query.native] = self.executions(query) + 1
+            return None
+        return plan if not query.names or monotonic() - plan.made <= STALE_AFTER else None
 
     def renew(self, query: Query) -> list[Change]:
         """Make a statement's plan, or make it anew; return what is to be sent for that."""
@@ -137,7 +132,6 @@ class Plans:
         changes = [] if leaving is None else [self._drop(leaving)]
         plan = Plan(_name(text), monotonic())
         self._plans[text] = plan
-        self._executions.pop(text, None)
         return [*changes, Change(text, plan.name, None)]
 
     def undo(self, changes: Iterable[tuple[Change, PGresult]]) -> None:
@@ -155,11 +149,10 @@ class Plans:
         if state == UNKNOWN_PLAN:  # DEALLOCATE or DISCARD was run behind our back
             self.doubt()
         elif state == _RESULT_CHANGED and (plan := self._plans.get(query.native)) is not None:
-            self._plans[query.native] = plan._replace(made=-inf)
+            plan.made = -inf
 
     def _drop(self, text: bytes) -> Change:
         plan = self._plans.pop(text)
-        self._executions.pop(text, None)
         return Change(text, plan.name, plan)
 
     def _eldest(self) -> bytes | None:
@@ -314,7 +307,8 @@ class Roundtrips:
         if not query.by_index or self._is_spoilt:
             return (statement,)
         keeps = self._prepare and query.prepare
-        executions = self._plans.executions(query) if keeps and self._plans.is_fresh(query) else 0
+        plan = self._plans.fresh(query) if keeps else None
+        executions = 0 if plan is None else plan.executions
         if executions >= SETTLED:
             return (statement,)
         cost = _DEAR if keeps and executions < PLANNED_EACH_TIME else None
@@ -326,8 +320,8 @@ class Roundtrips:
             return answers[0]
         own = len(part) // 2
         failed = next((answer for answer in answers if answer.status not in _SUCCEEDED), None)
-        if failed is None:
-            self._plans.executed(part[own].query)
+        if failed is None and (plan := self._plans.find(part[own].query)) is not None:
+            plan.executions += 1
         return failed or answers[own]
 
     def _results(self) -> PQGen[list[PGresult]]:
@@ -349,7 +343,7 @@ class Roundtrips:
         query = statement.query
         values, formats = parameters
         changes: Sequence[Change] = ()
-        if can_plan and query.prepare and not self._plans.is_fresh(query):
+        if can_plan and query.prepare and self._plans.fresh(query) is None:
             changes = self._plans.renew(query)
             for change in changes:
                 self._send_change(change)
