@@ -72,7 +72,6 @@ def test_a_row_is_passed_over_longer_each_time_and_never_for_ever() -> None:
     assert book.passed_over() == [7]
     clock.advance(FIRST_PAUSE)
     assert book.passed_over() == []
-    assert not book.holds_back
     assert book.pass_over("a", 7) == 2 * FIRST_PAUSE
     assert max(book.pass_over("a", 7) for _ in range(20)) == LONGEST_PAUSE
     book.release("a")

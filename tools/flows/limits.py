@@ -39,10 +39,10 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "send": Limits(Limit(51, 35), Limit(267, 150), Limit(445)),
-    "fail": Limits(Limit(61, 45), Limit(314), Limit(1179)),
-    "delayed": Limits(Limit(29), Limit(131), Limit(170)),
-    "event": Limits(Limit(34), Limit(201), Limit(302)),
+    "send": Limits(Limit(51, 35), Limit(253, 150), Limit(427)),
+    "fail": Limits(Limit(60, 45), Limit(298), Limit(1177)),
+    "delayed": Limits(Limit(29), Limit(128), Limit(168)),
+    "event": Limits(Limit(33), Limit(195), Limit(286)),
     "sink": Limits(Limit(18), Limit(125), Limit(232)),
     "lake": Limits(Limit(40), Limit(305), Limit(626)),
     "retry": Limits(Limit(26), Limit(108), Limit(176)),

@@ -166,11 +166,6 @@ class Book:
 
     # --- which rows are passed over
 
-    @property
-    def holds_back(self) -> bool:
-        """Whether any row may be passed over: to ask costs nothing."""
-        return bool(self._held)
-
     def hold_back(self, row: Hashable, position: int, seconds: float) -> None:
         """Have a row passed over for so long, at the least."""
         entry = self.entry(row)

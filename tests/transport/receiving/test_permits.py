@@ -207,7 +207,7 @@ async def test_a_receive_that_travels_with_a_commit_holds_up_no_further_round(pe
     permits.received(0)
     await asyncio.wait_for(waiting, 1)
     permits.open(second)
-    permits.arrived(travel, 1)
+    permits.received(1, travel)
 
     assert (first.received, second.received, second.receiving) == (2, 0, 0)
     assert first.over

@@ -97,8 +97,11 @@ class Lookout:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def wait(self, watch: QueueWatch, seconds: float) -> None:
-        """Have a watch woken, by a look in so many seconds at the latest, if that finds something."""
+    async def wait(self, watch: QueueWatch, seconds: float) -> None:
+        """Wait until a watch is woken, by a look in so many seconds at the latest, if that finds something.
+
+        Its queue stays listened to: it will wait again soon.
+        """
         if watch in self._hinted:
             self._hinted.discard(watch)
             seconds = 0.0
@@ -115,15 +118,15 @@ class Lookout:
         if self._task is None:
             keeping = partial(keep, self._run, "rowbus lookout", self, asyncio.Event())
             self._task = out_of_scope(lambda: asyncio.create_task(keeping(), name="rowbus lookout keeper"))
+        try:
+            await watch.woken.wait()
+        finally:
+            self._due.pop(watch, None)
 
     @property
     def patience(self) -> float:
         """The time, in seconds, that one of so many may keep a connection that it does not use."""
         return PATIENCE / max(1, len(self._members))
-
-    def ignore(self, watch: QueueWatch) -> None:
-        """Wake a watch no more, though its queue stays listened to: it will wait again soon."""
-        self._due.pop(watch, None)
 
     def mute(self, watch: QueueWatch) -> None:
         """Have the server not notify of a queue that is busy."""
@@ -322,29 +325,21 @@ class QueueWatch:
         """Wait at the lookout; `woken` ends a wait, `ended_unasked` hears of a lookout that did. No I/O."""
         self.table, self.look, self.looked = table, look, looked
         self._lookout = lookout
-        self._woken = woken
+        self.woken = woken
         self.ended_unasked = ended_unasked
         self._is_woken = False
         self._error: Exception | None = None
 
-    def take(self) -> bool:
-        """Say whether the lookout saw or heard something since this was asked last."""
-        taken, self._is_woken = self._is_woken, False
-        return taken
+    async def wait(self, seconds: float) -> bool:
+        """Wait until `woken` is set, by the lookout or by others; say whether that saw or heard something.
 
-    async def wait(self, seconds: float) -> None:
-        """Wait for a message, or until `woken` is set; the first look is in so many seconds.
-
-        Raises what looking raised.
+        The first look is in so many seconds. Raises what looking raised.
         """
-        self._lookout.wait(self, seconds)
-        try:
-            await self._woken.wait()
-        finally:
-            self._lookout.ignore(self)
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+        self._is_woken, self._error = False, None
+        await self._lookout.wait(self, seconds)
+        if self._error is not None:
+            raise self._error
+        return self._is_woken
 
     def mute(self) -> None:
         """Have the server not notify while the queue is busy."""
@@ -357,9 +352,9 @@ class QueueWatch:
     def wake(self) -> None:
         """Hear that there is something, perhaps."""
         self._is_woken = True
-        self._woken.set()
+        self.woken.set()
 
     def fail(self, error: Exception) -> None:
         """Hear that the looks have ended, and why."""
         self._error = error
-        self._woken.set()
+        self.woken.set()

@@ -84,32 +84,26 @@ class Round:
         self.received = 0
         self.ended = False
 
-    def try_start(self, most: int = 1) -> int:
-        """Return how many messages a receive started now may ask for, up to `most`; 0 when it may not start."""
+    def try_start(self, most: int = 1, *, travels: bool = False) -> int:
+        """Return how many messages a receive started now may ask for, up to `most`; 0 when it may not start.
+
+        `travels`: it travels with a commit, which may have to wait for anything.
+        """
         if self.ended or self.receiving >= self._allowed:
             return 0
         granted = most if self._left is None else min(most, self._left)
         if granted <= 0:
             return 0
         self.receiving += 1
+        self._travelling += travels
         if self._left is not None:
             self._left -= granted
         return granted
 
-    def try_travel(self, most: int = 1) -> int:
-        """Return the same for a receive that travels with a commit, which may have to wait for anything."""
-        granted = self.try_start(most)
-        self._travelling += granted > 0
-        return granted
-
-    def arrived(self, found: int) -> None:
-        """Note what a receive that travelled found."""
-        self._travelling -= 1
-        self.finished(found)
-
-    def finished(self, found: int) -> None:
+    def finished(self, found: int, *, travelled: bool = False) -> None:
         """Note what a receive found; nothing ends the round."""
         self.receiving -= 1
+        self._travelling -= travelled
         self.received += found
         if found:
             self._allowed = min(self._allowed * 2, self._concurrency)

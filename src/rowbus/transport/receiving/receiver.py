@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
-    from rowbus.running.threads import Threads
     from rowbus.settings import EndpointSettings
     from rowbus.transport.lanes.order import Order
     from rowbus.transport.lanes.turns import Shelf, Turns
@@ -138,6 +137,7 @@ class Receiver(Service):
         self.permits = Permits()
         self._settings = settings
         self._callbacks = callbacks
+        self.threads = callbacks.threads
         self._table = queue_table(address)
         delay = settings.peek_delay.total_seconds()
         self._looks = QueueLooks(self._table, delay, self._look_again, peeking)
@@ -150,11 +150,6 @@ class Receiver(Service):
         self._slots: dict[int, asyncio.Task[None]] = {}
         self.at_work: dict[int, Slot] = {}
         _warn_of_peek_delay(address, settings.peek_delay)
-
-    @property
-    def threads(self) -> Threads | None:
-        """Where the processing of its messages calls what blocks, if it does."""
-        return self._callbacks.threads
 
     # --- what an endpoint does with it
 
@@ -201,7 +196,7 @@ class Receiver(Service):
 
     def look(self, most: int) -> Look:
         """Return the next look at the queue, for up to `most` messages."""
-        passed_over = self.book.passed_over() if self.book.holds_back else ()
+        passed_over = self.book.passed_over()
         if self.order is not None:  # what was committed late comes first, wherever the last look ended
             self._looks.bound.forget()
             self.order.passed_over(passed_over)
@@ -213,11 +208,6 @@ class Receiver(Service):
             most_bytes=self._settings.max_message_size,
             passed_over=passed_over,
         )
-
-    @property
-    def patience(self) -> float | None:
-        """The time, in seconds, that an idle slot keeps its connections; None: for ever."""
-        return self.peeking.patience if self.order is None else None
 
     async def enter(self, session: AsyncSession, most: int) -> int:
         """Wait while it is paused, and at the endpoint's own limit; say for how many to receive, 0 when stopping."""
@@ -260,7 +250,7 @@ class Receiver(Service):
 
     def hold_early(self, order: Order, rows: list[MessageRow]) -> bool:
         """Hold those back for which it is too early; say whether there were some."""
-        waiting = order.waiting(rows, self.book.held() if self.book.holds_back else {})
+        waiting = order.waiting(rows, self.book.held())
         for row in rows:
             if row.seq in waiting:
                 self.hold_back(row, waiting[row.seq])

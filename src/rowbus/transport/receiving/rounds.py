@@ -174,13 +174,13 @@ class SharedPeeking:
         return self._lookout.patience
 
     async def look(self) -> bool:
-        """Say what the lookout saw or heard since this was asked last."""
-        self._found = self._watch.take()
+        """Say whether the lookout saw or heard something."""
         return self._found
 
     async def rest(self, *, worked: bool) -> None:
         """Wait at the lookout, which looks at once, but later where a look has just been in vain."""
-        await self._watch.wait(self._looks.pause() if self._found and not worked else 0.0)
+        in_vain, self._found = self._found and not worked, False
+        self._found = await self._watch.wait(self._looks.pause() if in_vain else 0.0)
 
     async def mute(self) -> None:
         """Have the lookout listen no more, until the next rest."""
@@ -257,16 +257,10 @@ class Permits:
 
     def try_travel(self, most: int) -> Travel | None:
         """Return the permit for a receive that travels with a commit now; None for none."""
-        if self._round is None or self._closed or not (granted := self._round.try_travel(most)):
+        if self._round is None or self._closed or not (granted := self._round.try_start(most, travels=True)):
             return None
         self._settle(0)
         return Travel(granted, self._round)
-
-    def arrived(self, travel: Travel, found: int) -> None:
-        """Note what a receive that travelled found, perhaps when its round is over."""
-        travel.round.arrived(found)
-        if travel.round is self._round:
-            self._settle(2 if found else 0)
 
     async def take(self, most: int, wanted: Callable[[], bool]) -> int:
         """Wait until a receive may start and return for how many messages; 0 when closed or no longer wanted."""
@@ -290,11 +284,16 @@ class Permits:
                 self._wake(1)  # pass our turn on to the next slot
             raise
 
-    def received(self, found: int) -> None:
-        """Note what a receive found, and let those go on who now may."""
-        if self._round is not None:
-            self._round.finished(found)
-            self._settle(2 if found else 0)
+    def received(self, found: int, travel: Travel | None = None) -> None:
+        """Note what a receive found, and let those go on who now may.
+
+        The round of one that travelled may be over.
+        """
+        current = self._round if travel is None else travel.round
+        if current is not None:
+            current.finished(found, travelled=travel is not None)
+            if current is self._round:
+                self._settle(2 if found else 0)
 
     def close(self) -> None:
         """End the round and send all waiting slots away with nothing."""

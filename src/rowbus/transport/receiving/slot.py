@@ -89,7 +89,8 @@ class Slot:
 
     async def _permit(self) -> int:
         """Wait for a permit; a slot that waits for long gives its connections back."""
-        permits, patience = self._receiver.permits, self._receiver.patience
+        permits = self._receiver.permits
+        patience = self._receiver.peeking.patience if self._receiver.order is None else None
         if self._session is not None and patience is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(patience):
@@ -360,7 +361,7 @@ class Slot:
             rows = await self._transaction.complete_and_receive(outgoing, look.statement)
             found = self._receiver.looked(look, rows)
         finally:
-            self._receiver.permits.arrived(travel, found)
+            self._receiver.permits.received(found, travel)
         assert self._session is not None  # noqa: S101 - in it they were received
         if not rows:
             self._unit.begin_anew()
