@@ -211,4 +211,5 @@ async def test_a_receive_that_travels_with_a_commit_holds_up_no_further_round(pe
 
     assert (first.received, second.received, second.receiving) == (2, 0, 0)
     assert first.over
+    assert first.only_travels
     assert permits.try_take(1) == 1
