@@ -136,8 +136,7 @@ class Receiver(Service):
         )
         self.permits = Permits()
         self._settings = settings
-        self._callbacks = callbacks
-        self.threads = callbacks.threads
+        self._callbacks, self.threads = callbacks, callbacks.threads
         self._table = queue_table(address)
         delay = settings.peek_delay.total_seconds()
         self._looks = QueueLooks(self._table, delay, self._look_again, peeking)
