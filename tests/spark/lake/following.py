@@ -20,6 +20,7 @@ from rowbus.spark.lake.tables.folder import LakeFolder, TableFormat
 from rowbus.spark.lake.tables.net_changes import WITH_ORIGINS
 from rowbus.spark.lake.tables.writer import StagedFiles, TablesSettings, TablesWriter
 from rowbus.spark.pipelines.lake_tables import copy_new_tables
+from tests.fixtures.ducklake import attached, quoted
 
 _KINDS = (pa.int64(), pa.int64(), *[pa.string()] * 4, pa.timestamp("us", "UTC"), pa.string())
 
@@ -46,7 +47,7 @@ class Following:
     ) -> None:
         self.dsn = dsn
         self.connection = connection
-        self.folder = LakeFolder(folder)
+        self.folder = LakeFolder(folder, dsn)
         self.settings = TablesSettings(
             *(str(folder), "changes", ("*",), dsn, kind, history), origins=history, catalog=catalog
         )
@@ -125,6 +126,11 @@ class Following:
         """Read a table as a user does, by the library of its format."""
         if self.settings.format == "delta":
             return DeltaTable(self.folder.table(table), version=version).to_pyarrow_table()
+        if self.settings.format == "ducklake":
+            with attached(self.dsn) as duck:
+                at = "" if version is None else f"at (version => {version})"
+                found_rows: pa.Table = duck.execute(f"from {quoted(table)} {at}").to_arrow_table()
+                return found_rows
         with self.iceberg(table) as found:
             rows: pa.Table = found.scan(snapshot_id=version).to_arrow()
             return rows
@@ -133,6 +139,8 @@ class Following:
         """Give the number of the table's newest version."""
         if self.settings.format == "delta":
             return self.delta(table).version()
+        if self.settings.format == "ducklake":
+            return self.folder.stored(table).version()
         with self.iceberg(table) as found:
             return int(found.current_snapshot().snapshot_id)
 
@@ -140,6 +148,10 @@ class Following:
         """Delete rows behind our back."""
         if self.settings.format == "delta":
             self.delta(table).delete(predicate)
+            return
+        if self.settings.format == "ducklake":
+            with attached(self.dsn, read_only=False) as duck:
+                duck.execute(f"delete from {quoted(table)} where {predicate}")
             return
         with self.iceberg(table) as found:
             found.delete(predicate)

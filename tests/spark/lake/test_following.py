@@ -16,7 +16,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LogNotFoundError
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.spark.lake.tables import net_changes, writer
-from rowbus.spark.lake.tables.folder import Copy, stored_table
+from rowbus.spark.lake.tables.folder import Copy, LakeFolder
 from rowbus.spark.lake.tables.followed_table import FollowedTable
 from rowbus.spark.lake.tables.history.table import VersionedTable
 from rowbus.spark.lake.tables.upkeep import vacuum_tables
@@ -34,6 +34,9 @@ pytestmark = [
 VIRTUAL_COLUMNS = 180000
 """The first version of PostgreSQL that has them."""
 
+IN_EACH_FORMAT = pytest.mark.parametrize("lake", ["delta", "iceberg", "ducklake"], indirect=True)
+"""For what the formats do each in its own way; the rest is the same code for all."""
+
 
 @pytest.fixture(params=["delta", "iceberg"])
 def lake(
@@ -44,6 +47,7 @@ def lake(
     return made
 
 
+@IN_EACH_FORMAT
 def test_a_table_without_a_key_is_followed_by_its_rows(lake: Following) -> None:
     lake.run(
         "create table bare (a int, b text, seen int)", "insert into bare values (1, 'x', 1), (2, null, 1)"
@@ -163,6 +167,7 @@ def test_inserts_updates_and_deletes_follow(lake: Following) -> None:
     assert lake.rows("public.orders", "id", "customer") == [(2, "B"), (3, "c")]
 
 
+@IN_EACH_FORMAT
 def test_more_changes_than_memory_is_for_are_read_in_parts(
     lake: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +209,7 @@ def test_a_key_is_the_same_in_whatever_time_zone_it_was_written(lake: Following)
     assert lake.rows("public.moments", "what") == [("UTC",)]
 
 
+@IN_EACH_FORMAT
 def test_rows_follow_when_another_key_is_made(lake: Following) -> None:
     """A batch in which the key changes has changes by the old key, which the new one would not find."""
     lake.make("parts", "id int primary key, part int not null")
@@ -216,6 +222,7 @@ def test_rows_follow_when_another_key_is_made(lake: Following) -> None:
     assert lake.rows("public.parts") == [(1, 5), (1, 6)]
 
 
+@IN_EACH_FORMAT
 def test_truncate_empties_what_was_before_it(lake: Following) -> None:
     lake.run("insert into orders values (1, 'a', 1)")
     lake.copy()
@@ -245,7 +252,8 @@ def test_a_copy_stays_known_by_its_own_snapshot_when_another_process_begins_one_
     """The worker of a killed job may still copy while the next job does."""
     lake.run("insert into orders values (1, 'a', 1)")
     assert lake.settings.format is not None
-    stored: Any = type(stored_table("lake/public.orders", "public.orders", lake.settings.format))
+    lake.folder.settle(lake.settings.format)
+    stored: Any = type(lake.folder.stored("public.orders"))
     begun, write = list[object](), stored.replace
 
     def replace(*arguments: Any) -> None:  # noqa: ANN401 - those of the method
@@ -280,8 +288,8 @@ def test_a_table_that_is_altered_between_its_description_and_its_copy_is_copied(
     lake.run("insert into orders values (1, 'a', 1)")
     once = iter([f"alter table orders {altering}"])
 
-    def describe(settings: TablesSettings) -> dict[str, FollowedTable | VersionedTable]:
-        found = followed_tables(settings)
+    def describe(settings: TablesSettings, folder: LakeFolder) -> dict[str, FollowedTable | VersionedTable]:
+        found = followed_tables(settings, folder)
         lake.run(*once)
         return found
 
@@ -360,6 +368,7 @@ ALTERED = [
 """A change to a table, whether it follows in place, and its rows then but for their keys."""
 
 
+@IN_EACH_FORMAT
 def test_an_altered_table_follows_in_place_where_that_is_sure(lake: Following) -> None:
     """The second row was written before the table was altered, and is merged after that was seen."""
     tables = [f"t{number}" for number in range(len(ALTERED))]
@@ -386,6 +395,7 @@ def test_an_altered_table_follows_in_place_where_that_is_sure(lake: Following) -
     assert found == ALTERED
 
 
+@IN_EACH_FORMAT
 def test_what_rows_looked_like_is_forgotten_once_they_look_otherwise(lake: Following) -> None:
     lake.copy()
     before = _snapshot(lake, "orders")
@@ -495,6 +505,7 @@ def test_a_table_that_is_captured_later_is_copied_when_a_change_comes(lake: Foll
     assert lake.rows("public.late") == [(1,)]
 
 
+@IN_EACH_FORMAT
 def test_a_batch_that_spark_commits_again_changes_nothing(lake: Following) -> None:
     lake.make("readings", "value float8", "insert-only")
     lake.copy()
@@ -574,6 +585,7 @@ def test_the_noted_versions_are_the_database_at_one_tick(lake: Following) -> Non
     assert lake.folder.versions()["public.orders"] == noted["public.orders"]
 
 
+@IN_EACH_FORMAT
 def test_an_older_version_is_as_it_was_after_columns_changed(lake: Following) -> None:
     lake.run("insert into orders values (1, 'a', 1.10)")
     lake.copy()
@@ -600,6 +612,7 @@ def test_a_key_of_several_columns_is_followed(lake: Following) -> None:
     assert lake.rows("public.lines") == [(1, "b", 0), (2, "b", 5), (3, "b", 0)]
 
 
+@IN_EACH_FORMAT
 def test_a_key_is_followed_when_its_columns_are_renamed_or_swapped(lake: Following) -> None:
     lake.make("parts", "id int, part int, note text, primary key (id) include (note)")
     lake.run("insert into parts values (1, 10, 'a'), (2, 20, 'b')")
@@ -628,6 +641,7 @@ def test_a_key_that_a_capture_names_is_followed_until_the_table_lacks_it(lake: F
         lake.copy()
 
 
+@IN_EACH_FORMAT
 def test_names_that_need_quotes_are_followed(lake: Following) -> None:
     odd = "Zażółć & co: 5%20 a/b?;#[~]"
     lake.run('create schema "my shop"')
@@ -662,6 +676,7 @@ def test_iceberg_columns_keep_their_identity_while_they_widen(
     assert after["customer"] not in before.values()
 
 
+@IN_EACH_FORMAT
 def test_one_table_is_copied_anew_and_the_others_go_on(lake: Following) -> None:
     lake.make("goods", "id int primary key, name text")
     lake.run("insert into orders values (1, 'a', 1), (2, 'b', 2)", "insert into goods values (1, 'x')")
@@ -698,6 +713,7 @@ def test_a_folder_is_of_one_consumer_and_wrong_tables_leave_nothing_behind(lake:
         check_tables(lake.settings, "other")
 
 
+@IN_EACH_FORMAT
 def test_a_folder_has_one_format(lake: Following) -> None:
     lake.copy()
     held = lake.folder.format()

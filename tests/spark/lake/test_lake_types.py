@@ -32,6 +32,7 @@ def lake(
     return Following(log_database, pgq, tmp_path / "lake", request.param)
 
 
+@pytest.mark.parametrize("lake", ["delta", "iceberg", "ducklake"], indirect=True)
 def test_a_value_of_every_type_comes_by_the_copy_and_by_changes_alike(lake: Following) -> None:
     """A column for each case: its value and NULL before the copy, and its value again as a change."""
     columns = [f"v{number}" for number in range(len(CASES))]
@@ -55,6 +56,7 @@ def test_a_value_of_every_type_comes_by_the_copy_and_by_changes_alike(lake: Foll
     assert not wrong, wrong
 
 
+@pytest.mark.parametrize("lake", ["delta", "iceberg", "ducklake"], indirect=True)
 def test_a_value_that_its_type_cannot_hold_makes_the_column_text_when_it_comes(lake: Following) -> None:
     lake.make("prices", "id int primary key, v numeric(6, 2)")
     lake.run("insert into prices values (1, 1.50)")

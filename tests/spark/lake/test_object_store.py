@@ -74,7 +74,7 @@ def test_upkeep_merges_small_files_and_deletes_what_no_version_needs(lake: Follo
     for number in range(3, 12):
         lake.run(f"insert into orders values ({number}, 'x', {number})")
         lake.apply()
-    assert compact_tables(lake.folder.path)[ORDERS] >= 8
+    assert compact_tables(lake.folder)[ORDERS] >= 8
     lake.folder.note_tick(lake.batches, {ORDERS: lake.version(ORDERS)})
     (table,) = vacuum_tables(lake.folder.path, older_than=timedelta(), dry_run=False, tell=lambda _line: None)
     assert len(table.files) >= 8

@@ -51,6 +51,9 @@ def named(lake: Following) -> list[str]:
     """Give the files of the table's newest version."""
     if lake.settings.format == "delta":
         return lake.delta(ORDERS).file_uris()
+    if lake.settings.format == "ducklake":
+        named = "select path from ducklake.ducklake_data_file where end_snapshot is null"
+        return [path for (path,) in lake.connection.execute(named)]
     with lake.iceberg(ORDERS) as table:
         return [task.file.file_path for task in table.scan().plan_files()]
 
@@ -64,6 +67,7 @@ def is_equal(lake: Following) -> bool:
     return found.equal
 
 
+@pytest.mark.parametrize("lake", ["delta", "iceberg", "ducklake"], indirect=True)
 def test_after_so_many_batches_small_files_become_fewer(lake: Following) -> None:
     assert len(named(lake)) == MANY + 1
     lake.settings = replace(lake.settings, compact_every=MANY + 1)
@@ -81,8 +85,8 @@ def test_without_it_files_are_left_alone(lake: Following) -> None:
 
 
 def test_batches_go_on_after_a_compaction_each_once(lake: Following) -> None:
-    assert compact_tables(str(lake.folder.path)) == {ORDERS: MANY + 1}
-    assert compact_tables(str(lake.folder.path)) == {ORDERS: 0}
+    assert compact_tables(lake.folder) == {ORDERS: MANY + 1}
+    assert compact_tables(lake.folder) == {ORDERS: 0}
 
     lake.commit(lake.stage(), lake.batches - 1)  # Spark repeats the last batch: the table has it
     lake.run("update orders set customer = 'new' where id = 1", "delete from orders where id = 2")
@@ -104,7 +108,7 @@ def test_a_compaction_that_another_commit_overtakes_changes_nothing(
     before = written(lake)
     for module in (delta, iceberg_files):
         monkeypatch.setattr(module, "to_merge", overtaken)
-    assert compact_tables(str(lake.folder.path)) == {ORDERS: 0}
+    assert compact_tables(lake.folder) == {ORDERS: 0}
     monkeypatch.undo()
 
     kept = [row for row in rows(MANY + 1) if row[0] != 2]
@@ -113,7 +117,7 @@ def test_a_compaction_that_another_commit_overtakes_changes_nothing(
     assert left
     vacuum_tables(str(lake.folder.path), older_than=timedelta(), dry_run=False, tell=lambda _line: None)
     assert not left & written(lake)
-    assert compact_tables(str(lake.folder.path))[ORDERS] >= MANY
+    assert compact_tables(lake.folder)[ORDERS] >= MANY
     assert lake.rows(ORDERS) == kept
 
 
@@ -145,6 +149,6 @@ def test_tables_of_versions_are_compacted_as_well(
         add(lake, number)
     before = lake.rows(f"{ORDERS}_history")
 
-    assert compact_tables(str(lake.folder.path))[f"{ORDERS}_history"] >= MANY
+    assert compact_tables(lake.folder)[f"{ORDERS}_history"] >= MANY
     assert len(lake.delta(f"{ORDERS}_history").file_uris()) == 1
     assert lake.rows(f"{ORDERS}_history") == before

@@ -41,7 +41,11 @@ def lake(
 
 def vacuumed(lake: Following, hours: int, *, dry_run: bool = False) -> list[str]:
     (found,) = vacuum_tables(
-        str(lake.folder.path), older_than=timedelta(hours=hours), dry_run=dry_run, tell=lambda _line: None
+        str(lake.folder.path),
+        older_than=timedelta(hours=hours),
+        dry_run=dry_run,
+        tell=lambda _line: None,
+        dsn=lake.dsn,
     )
     assert found.name == "public.orders"
     return found.files
@@ -52,6 +56,7 @@ def files(lake: Following) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.suffix in {".parquet", ".avro"}}
 
 
+@pytest.mark.parametrize("lake", ["delta", "iceberg", "ducklake"], indirect=True)
 def test_what_no_version_needs_is_deleted(lake: Following) -> None:
     before, unneeded = files(lake), vacuumed(lake, 0, dry_run=True)
     assert unneeded
@@ -83,6 +88,7 @@ def test_files_of_attempts_that_failed_are_deleted_when_they_are_old(lake: Follo
     assert "young.parquet" not in found
 
 
+@pytest.mark.parametrize("lake", ["delta", "iceberg", "ducklake"], indirect=True)
 def test_the_version_of_the_last_tick_stays(lake: Following) -> None:
     """Also when another program has changed the table since."""
     noted = lake.folder.versions()["public.orders"]

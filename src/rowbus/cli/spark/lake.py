@@ -49,6 +49,7 @@ class TableForm(StrEnum):
 
     DELTA = "delta"
     ICEBERG = "iceberg"
+    DUCKLAKE = "ducklake"
 
 
 Format = Annotated[
@@ -62,8 +63,8 @@ Catalog = Annotated[
     typer.Option(
         "--catalog",
         metavar="NAME|URL",
-        help="The catalogue of Iceberg tables: a name that pyiceberg is configured with, or a URL; without it that of "
-        "the folder, in a new folder SQLite in it.",
+        help="The catalogue of Iceberg tables: a name that pyiceberg is configured with, or a URL; of a DuckLake: a "
+        "schema of the database. Without it that of the folder, in a new one SQLite in it, or the schema ducklake.",
     ),
 ]
 Tables = Annotated[
@@ -201,6 +202,7 @@ def vacuum(
     ] = 168,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Delete nothing; say how many files.")] = False,
     as_json: Json = False,
+    database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
     """Delete the files of a lake's tables that no version needs any more, and those of attempts that failed.
@@ -210,7 +212,8 @@ def vacuum(
     from rowbus.spark.lake.tables.upkeep import vacuum_tables
 
     with display("Looking") as shown:
-        found = vacuum_tables(to, older_than=timedelta(hours=older_than), dry_run=dry_run, tell=shown.tell)
+        age = timedelta(hours=older_than)
+        found = vacuum_tables(to, older_than=age, dry_run=dry_run, tell=shown.tell, dsn=database)
     if as_json:
         show_json([table._asdict() for table in found])
     for table in () if as_json else found:

@@ -65,8 +65,9 @@ class Layout:
     @property
     def in_files(self) -> pa.Schema:
         """The columns of a file."""
-        columns = zip(self.schema.names, self.schema.types, strict=True)
-        return pa.schema([(name, kind) for name, kind in columns if name not in self.leave_out])
+        return pa.schema(
+            [self.schema.field(name) for name in self.schema.names if name not in self.leave_out]
+        )
 
 
 class Files:

@@ -34,6 +34,7 @@ from rowbus.spark.lake.tables.writer import (
     by_new_description,
     followed_tables,
     note_end,
+    settled_folder,
 )
 from rowbus.spark.log_source.snapshot_range import list_logs
 from rowbus.spark.pipelines.query_run import Most, check_listeners, options_of, run
@@ -248,13 +249,17 @@ def copy_new_tables(
     copied: dict[str, int] = {}
 
     def copy() -> list[str]:
-        tables = followed_tables(settings)
-        again = named(tables, resync) - copied.keys()
-        for name, table in tables.items():
-            rows = table.bring_to_shape(again=name in again)
-            if rows is not None:
-                copied[name] = rows
-                tell(f"Copied {rows:,} rows of {name}")
+        folder = settled_folder(settings)
+        tables = followed_tables(settings, folder)
+        if folder.changes_at_once:
+            copied.clear()  # of an attempt before, which came to nothing
+        with folder.together():
+            again = named(tables, resync) - copied.keys()
+            for name, table in tables.items():
+                rows = table.bring_to_shape(again=name in again)
+                if rows is not None:
+                    copied[name] = rows
+                    tell(f"Copied {rows:,} rows of {name}")
         return [*tables]
 
     followed = by_new_description(copy)

@@ -65,7 +65,7 @@ def compare_tables(
     path: str, log: str, patterns: Sequence[str], dsn: str, tell: Callable[[str], object]
 ) -> list[ComparedTable]:
     """Compare the tables that are captured into a log with those of a lake. Raises ConfigurationError, StorageError."""
-    folder, found = LakeFolder(path), list[ComparedTable]()
+    folder, found = LakeFolder(path, dsn), list[ComparedTable]()
     check_storage(folder.path)
     with Database(dsn, application_name="rowbus spark compare").session() as session:
         tables = chosen(session.run(describe_source_tables(log)), patterns, log)

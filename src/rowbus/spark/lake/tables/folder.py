@@ -20,6 +20,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -32,11 +33,12 @@ from rowbus.spark.log_source.offset import TxidSnapshot
 from rowbus.spark.options import tables_named
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Generator, Mapping, Sequence
 
     import pyarrow as pa
     from pyarrow import fs
 
+    from rowbus.spark.lake.ducklake import DuckLake, Moment
     from rowbus.spark.lake.files import Rows
     from rowbus.spark.lake.table import AppTransaction
     from rowbus.spark.lake.tables.evolution import Reshaping
@@ -135,7 +137,7 @@ class LakeFormat(NamedTuple):
 
     format: TableFormat = "delta"
     catalog: str | None = None
-    """A URL, or a name by which pyiceberg knows it; it has no credentials."""
+    """A URL, or a name by which pyiceberg knows it; it has no credentials. A DuckLake's is a schema of the database."""
 
     def __str__(self) -> str:
         """Name the format, and the catalogue if there is one."""
@@ -145,10 +147,11 @@ class LakeFormat(NamedTuple):
 class LakeFolder:
     """Where the tables are."""
 
-    def __init__(self, path: str | Path) -> None:
-        """Take the folder. No I/O."""
+    def __init__(self, path: str | Path, dsn: str | None = None) -> None:
+        """Take the folder, and the database that it follows, which has a DuckLake's catalogue. No I/O."""
         self.path = address(path)
         self.state = state_files(f"{self.path}/{STATE}")
+        self._dsn = dsn
 
     def table(self, name: str) -> str:
         """Return the folder of a table."""
@@ -160,7 +163,37 @@ class LakeFolder:
 
     def stored(self, name: str) -> StoredTable:
         """Return a table, in the format of the lake."""
-        return stored_table(self.table(name), name, *self._noted_format())
+        if not self.changes_at_once:
+            return stored_table(self.table(name), name, *self._noted_format())
+        from rowbus.spark.lake.tables.ducklake_table import StoredDuckLake  # noqa: PLC0415 - slow to import
+
+        return StoredDuckLake(self.table(name), name, self._ducklake)
+
+    @property
+    def changes_at_once(self) -> bool:
+        """Whether all tables change in one commit: in a DuckLake."""
+        return self.format() == "ducklake"
+
+    @contextmanager
+    def together(self) -> Generator[None]:
+        """Have a DuckLake's tables change at once, in one commit; tables of other formats have a commit each."""
+        with self._ducklake.together() if self.changes_at_once else nullcontext():
+            yield
+
+    def moment(self) -> Moment | None:
+        """Return what copies are made of within `together`, if all are of one state of the database."""
+        return self._ducklake.moment() if self.changes_at_once else None
+
+    def forget(self, older_than: timedelta) -> None:
+        """Forget old snapshots of a DuckLake, but that of the last tick; the other formats do so by themselves."""
+        if self.changes_at_once:
+            self._ducklake.forget(older_than, min(self.versions().values(), default=None))
+
+    @cached_property
+    def _ducklake(self) -> DuckLake:
+        from rowbus.spark.lake.ducklake import DuckLake  # noqa: PLC0415 - needs a driver
+
+        return DuckLake(self.path, self._dsn, self._noted_format().catalog)
 
     def settle(self, kind: TableFormat | None, catalog: str | None = None) -> None:
         """Settle on a format and a catalogue before the first table is made.
@@ -169,9 +202,14 @@ class LakeFolder:
         """
         held = self._noted_format()
         wanted = LakeFormat(kind or held.format, catalog or held.catalog)
-        if wanted.catalog and wanted.format != "iceberg":
+        if wanted.catalog and wanted.format == "delta":
             raise ConfigurationError(
-                "A catalogue is for Iceberg tables: leave it out, or give the format iceberg.",
+                "A catalogue is for the formats iceberg and ducklake: leave it out, or give one of these.",
+                option="catalog",
+            )
+        if wanted.catalog and wanted.format == "ducklake" and "://" in wanted.catalog:
+            raise ConfigurationError(
+                "A DuckLake's catalogue is a schema in the database that the lake follows: give its name, no URL.",
                 option="catalog",
             )
         if catalog and urlsplit(catalog).password:
@@ -287,7 +325,7 @@ def _escaped(found: re.Match[str]) -> str:
     return "".join(f"~{byte:02X}" for byte in found[0].encode())
 
 
-TableFormat = Literal["delta", "iceberg"]
+TableFormat = Literal["delta", "iceberg", "ducklake"]
 
 
 class StoredTable(Protocol):

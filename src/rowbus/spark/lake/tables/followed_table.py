@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import pyarrow as pa
 
 from rowbus.database.postgresql.arrow import Access, arrow_session
-from rowbus.database.statements import control
+from rowbus.database.postgresql.database import Database
+from rowbus.database.statements import Statement, control, load, scalar
 from rowbus.errors import ConfigurationError, StorageError
 from rowbus.spark.captured import BEGIN_COPY, CopyStart, Unfit, column_texts, converted
 from rowbus.spark.lake.table import AppTransaction, own_errors
@@ -42,7 +43,9 @@ from rowbus.spark.options import tables_named
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from rowbus.database.statements import Query
     from rowbus.spark.captured import SourceTable
+    from rowbus.spark.lake.ducklake import Moment
     from rowbus.spark.lake.tables.folder import LakeFolder, StoredTable
     from rowbus.spark.lake.tables.net_changes import LoadsChanges, NetChanges, Place, Row, StagedChange
 
@@ -99,13 +102,16 @@ class TableRows(NamedTuple):
 
 
 @contextmanager
-def reading_rows(dsn: str, table: SourceTable) -> Generator[TableRows]:
-    """Read the rows of a table in one snapshot, for as long as the block lasts."""
+def reading_rows(dsn: str, table: SourceTable, moment: Moment | None = None) -> Generator[TableRows]:
+    """Read the rows of a table in one snapshot, that of a moment if one is given, for as long as the block lasts."""
     isolate = control(
         b"set transaction isolation level repeatable read, read only", "Could not begin to copy"
     ).query
     with arrow_session(Access(dsn, application_name="rowbus spark lake"), isolate) as session:
+        if moment:
+            session.value(_taking(moment))
         start = CopyStart.read(session.value(BEGIN_COPY))
+        start = start._replace(began=moment.began) if moment else start
         version, query = (
             control(text.encode(), f"Could not copy {table.name}").query
             for text in (table.versioning, table.reading)
@@ -113,6 +119,16 @@ def reading_rows(dsn: str, table: SourceTable) -> Generator[TableRows]:
         described = session.value(version) == table.version
         with closing(cast("Generator[pa.RecordBatch]", session.batches(query))) as batches:
             yield TableRows(*start, described, batches)
+
+
+def _altered(table: SourceTable) -> StorageError:
+    """Return the error of a table that was rewritten, perhaps, after the moment whose rows were to be read."""
+    return StorageError(f"{table.name} was altered while it was copied.", sqlstate=None, transient=False)
+
+
+def _taking(moment: Moment) -> Query:
+    path = "spark/lake/sql/postgresql/take_snapshot.sql"
+    return load(path, literals={"snapshot": moment.snapshot}, failing="Could not begin to copy")
 
 
 class FollowedTable:
@@ -248,14 +264,23 @@ class FollowedTable:
                 counted += batch.num_rows
                 yield source.convert(batch, schema)
 
-        with reading_rows(self._dsn, source) as found:
+        moment = self._folder.moment()
+        with reading_rows(self._dsn, source, moment) as found:
             form = source.form if found.is_as_described else ""
             about = (found.snapshot, source.shape, as_text, found.moment, form, source.key)
             copy = Copy(*about, began=found.began)
             self._folder.note_copy(source.name, number, copy, instead_of=held)
             with own_errors(rows(found.batches), Unfit, StorageError) as converted_rows:
                 self.stored.replace(schema, converted_rows, AppTransaction(COPY, number))
+            if moment and not (found.is_as_described and self._is_as_described()):
+                raise _altered(source)
         return counted
+
+    def _is_as_described(self) -> bool:
+        """Say whether the table has the form of its description still, while a session keeps it from being altered."""
+        query = control(self._source.versioning.encode(), f"Could not copy {self._source.name}").query
+        with Database(self._dsn, application_name="rowbus spark lake").session() as session:
+            return bool(session.run(Statement(query, {}, scalar)) == self._source.version)
 
     def _loaded(self, changes: Iterable[StagedChange], copy: Copy) -> LoadsChanges:
         """Return what loads changes, each time that it is called; those in memory are loaded once."""

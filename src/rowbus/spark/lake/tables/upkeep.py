@@ -28,17 +28,25 @@ class VacuumedTable(NamedTuple):
 
 
 def vacuum_tables(
-    path: str, *, older_than: timedelta, dry_run: bool, tell: Callable[[str], object]
+    path: str, *, older_than: timedelta, dry_run: bool, tell: Callable[[str], object], dsn: str | None = None
 ) -> list[VacuumedTable]:
     """Delete what is `older_than`; `dry_run` deletes nothing. Readers of older versions may find files gone.
 
     Raises ConfigurationError for a folder without a lake.
     """
-    folder, found = LakeFolder(path), list[VacuumedTable]()
+    folder = LakeFolder(path, dsn)
     check_storage(folder.path)
     if not folder.state.has(""):
         raise ConfigurationError(f"{path} is no lake's folder: it has no folder {STATE}.")
-    noted = folder.versions()
+    return _vacuumed(folder, older_than, tell, dry_run=dry_run)
+
+
+def _vacuumed(
+    folder: LakeFolder, older_than: timedelta, tell: Callable[[str], object], *, dry_run: bool
+) -> list[VacuumedTable]:
+    if not dry_run:
+        folder.forget(older_than)
+    noted, found = folder.versions(), list[VacuumedTable]()
     for name in folder.names():
         tell(f"Looking at {name}")
         files = folder.stored(name).unneeded(older_than, noted.get(name))
@@ -48,15 +56,14 @@ def vacuum_tables(
     return found
 
 
-def look_after(path: str, batch: int, *, every: int, keep_hours: int) -> None:
+def look_after(folder: LakeFolder, batch: int, *, every: int, keep_hours: int) -> None:
     """Do what is due after a batch, every so many batches; nothing with `every` 0."""
     if compacts(batch, every):
-        compact_tables(path)
+        compact_tables(folder)
     if deletes(batch, every):
-        vacuum_tables(path, older_than=timedelta(hours=keep_hours), dry_run=False, tell=lambda _line: None)
+        _vacuumed(folder, timedelta(hours=keep_hours), lambda _line: None, dry_run=False)
 
 
-def compact_tables(path: str) -> dict[str, int]:
+def compact_tables(folder: LakeFolder) -> dict[str, int]:
     """Merge small files of the tables that have many; return how many were replaced in each."""
-    folder = LakeFolder(path)
     return {name: folder.stored(name).compact() for name in folder.names()}

@@ -74,7 +74,7 @@ TABLES_SINK: Final = (
     Option("path", text, REQUIRED, "the lake's folder, with a table for each table"),
     Option(
         "tableFormat",
-        choice("delta", "iceberg"),
+        choice("delta", "iceberg", "ducklake"),
         None,
         "their format; without, that of the folder, Delta in a new one",
     ),
@@ -215,7 +215,7 @@ class TablesWriter(DataSourceStreamArrowWriter):
         if record:
             LakeFolder(self._settings.path).state.write(QUERY, record._replace(done=True)._asdict())
         look_after(
-            self._settings.path,
+            LakeFolder(self._settings.path, self._settings.dsn),
             batchId,
             every=self._settings.compact_every,
             keep_hours=self._settings.keep_hours,
@@ -233,12 +233,14 @@ class TablesWriter(DataSourceStreamArrowWriter):
         """Undo nothing: the batch comes again."""
 
 
-def followed_tables(settings: TablesSettings) -> dict[str, FollowedTable | VersionedTable]:
-    """Return the tables as they are in the database now. Raises ConfigurationError."""
+def followed_tables(
+    settings: TablesSettings, folder: LakeFolder | None = None
+) -> dict[str, FollowedTable | VersionedTable]:
+    """Return the tables as they are in the database now, in a folder of these settings. Raises ConfigurationError."""
     with Database(settings.dsn, application_name="rowbus spark lake").session() as session:
         captured = session.run(describe_source_tables(settings.log))
     tables = chosen(captured, settings.tables, settings.log)
-    folder = settled_folder(settings)
+    folder = folder or settled_folder(settings)
     names = {table.name for table in tables}
     return {
         table.name: with_history(
@@ -250,7 +252,7 @@ def followed_tables(settings: TablesSettings) -> dict[str, FollowedTable | Versi
 
 def settled_folder(settings: TablesSettings) -> LakeFolder:
     """Return the folder, its format settled. Raises ConfigurationError, with nothing done."""
-    folder = LakeFolder(settings.path)
+    folder = LakeFolder(settings.path, settings.dsn)
     if settings.history and (settings.format or folder.format()) != "delta":
         raise ConfigurationError(
             "Versions of rows are kept beside Delta tables only: leave out the history, or give another folder and the "
@@ -268,20 +270,21 @@ def apply_batch(
 
     Returns the tables.
     """
-    folder = LakeFolder(settings.path)
+    folder = settled_folder(settings)
     asked = folder.asked()
     again = set(chain.from_iterable(asked.values()))
 
     def apply() -> tuple[list[str], dict[str, int]]:
-        tables = followed_tables(settings)
-        for name, table in tables.items():
-            told = changes.get(name, ())
-            table.bring_to_shape(again=name in again or table.is_renamed(told))
-            if told:
-                table.apply(told, batch)
-        return [*tables], {
-            name: version for table in tables.values() for name, version in table.versions().items()
-        }
+        tables = followed_tables(settings, folder)
+        with folder.together():
+            for name, table in tables.items():
+                told = changes.get(name, ())
+                table.bring_to_shape(again=name in again or table.is_renamed(told))
+                if told:
+                    table.apply(told, batch)
+            return [*tables], {
+                name: version for table in tables.values() for name, version in table.versions().items()
+            }
 
     followed, versions = by_new_description(apply)
     folder.note_tick(batch.number, versions)
