@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.chaos.server import Server
-from tests.crashes.lake.reading import with_polars, with_spark
+from tests.crashes.lake.reading import with_duckdb, with_polars, with_spark
 from tests.crashes.lake.scene import SETTINGS, VICTIMS, Plan, Scene
 from tests.fixtures.database import MEMORY, run_directory
 
@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=["delta", "iceberg", "delta in S3", "iceberg in S3"])
+@pytest.fixture(params=["delta", "iceberg", "ducklake", "delta in S3", "iceberg in S3"])
 def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     form, _, in_store = request.param.partition(" in ")
     place = f"{request.getfixturevalue('s3')}/lake" if in_store else None
@@ -48,8 +48,10 @@ def test_a_lake_is_as_its_tables_are_whatever_was_written_and_killed(
     scene.finish()
 
     (form,), (job,) = scene.plan.formats, scene.jobs
-    readers = {f"{form} by Spark": with_spark(form, spark), f"{form} by polars": with_polars(form)}
-    if scene.plan.place:
-        del readers[f"{form} by Spark"]  # without a jar it reads folders only
+    readers = {f"{form} by polars": with_polars(form)}
+    if not scene.plan.place:  # without a jar Spark reads folders only
+        readers[f"{form} by Spark"] = with_spark(form, spark)
+    if form == "ducklake":
+        readers = {f"{form} by DuckDB": with_duckdb(scene.dsn)}
     assert scene.wrong(readers) == []
     assert job.kills == dict.fromkeys(VICTIMS, 1)

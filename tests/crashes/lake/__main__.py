@@ -1,14 +1,16 @@
 """`python -m tests.crashes.lake`: tables change at random for half an hour, their lake's job is killed 30 times.
 
-    python -m tests.crashes.lake [--minutes 30] [--kills 30] [--formats delta iceberg replica] [--seed 1] [--keep]
+    python -m tests.crashes.lake [--minutes 30] [--kills 30] [--formats delta iceberg ducklake replica] [--keep]
 
 Four writers run random transactions on 12 tables of all types: inserts, updates, deletes, changed keys, TRUNCATE,
 columns added, renamed, dropped and widened, other primary keys; some are rolled back, some open for a while. A fifth
 attaches, detaches and empties partitions, and renames tables, swaps them and makes them anew. Each of their sessions
 has settings of its own (date style, zone, digits …). Meanwhile one job of each format follows, and in turn are killed:
-its driver, its JVM, a Python worker, the server, the ticker, all sessions. In the end `rowbus spark compare` must say
-that all tables are equal, what Spark and polars read must be the database's rows, and no job may have ended by
-itself. The seed repeats each writer's statements. Exit code 1: something is wrong. docs/reliability.md has the results.
+its driver, its JVM, a Python worker, the server, the ticker, all sessions. A sixth writes orders, payments and what is
+open, which are in balance after each transaction, and so have to be in every snapshot of a DuckLake. In the end
+`rowbus spark compare` must say that all tables are equal, what Spark and polars (or DuckDB) read must be the database's
+rows, and no job may have ended by itself. `--seed` repeats each writer's statements. Exit code 1: something is wrong.
+docs/reliability.md has the results.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from pathlib import Path
 
 import rowbus.spark
 from tests.chaos.server import Server, open_folder
-from tests.crashes.lake.job import REPLICA
-from tests.crashes.lake.reading import Reader, with_polars, with_spark
+from tests.crashes.lake.job import DUCKLAKE, REPLICA
+from tests.crashes.lake.reading import Reader, with_duckdb, with_polars, with_spark
 from tests.crashes.lake.scene import MORE, SETTINGS, VICTIMS, Plan, Scene
 from tests.fixtures.spark import SETTINGS as LIGHT_SPARK
 
-FORMATS = ("delta", "iceberg", REPLICA)
+FORMATS = ("delta", "iceberg", DUCKLAKE, REPLICA)
 HEAD = (
     "| formats | tables | minutes | kills | starts | committed | altering | rolled back | rows | wrong | on |"
 )
@@ -42,7 +44,7 @@ def run(folder: Path, plan: Plan) -> int:
     try:
         scene.run()
         scene.finish()
-        wrong = scene.wrong(readers_of(plan, folder))
+        wrong = scene.wrong(readers_of(scene, folder))
         say(HEAD)
         say(summary(scene, len(wrong)))
     finally:
@@ -55,12 +57,15 @@ def run(folder: Path, plan: Plan) -> int:
     return int(bool(wrong))
 
 
-def readers_of(plan: Plan, folder: Path) -> dict[str, Reader]:
+def readers_of(scene: Scene, folder: Path) -> dict[str, Reader]:
     """Give what reads each lake as a user does."""
+    by_duckdb = {f"{DUCKLAKE} by DuckDB": with_duckdb(scene.dsn)}
+    lakes = [form for form in scene.plan.formats if form not in {DUCKLAKE, REPLICA}]
+    if not lakes:
+        return by_duckdb
     spark = rowbus.spark.session("lake", master="local[2]", warehouse=folder / "warehouse", **LIGHT_SPARK)
-    lakes = [form for form in plan.formats if form != REPLICA]
     by_spark = {f"{form} by Spark": with_spark(form, spark) for form in lakes}
-    return by_spark | {f"{form} by polars": with_polars(form) for form in lakes}
+    return by_duckdb | by_spark | {f"{form} by polars": with_polars(form) for form in lakes}
 
 
 def summary(scene: Scene, wrong: int) -> str:

@@ -28,6 +28,7 @@ from tests.fixtures.processes import await_that, children, kill_below
 LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PATIENCE = 600.0
 REPLICA = "replica"
+DUCKLAKE = "ducklake"
 AFTERMATH = 60.0
 """Seconds after a kill of driver or JVM in which a job may end: the killed one's sessions are its consumer's still."""
 

@@ -20,6 +20,8 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 
+from tests.fixtures.ducklake import attached, quoted
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
@@ -41,6 +43,16 @@ def with_polars(form: str) -> Reader:
 
         frame = pl.scan_delta(path) if form == "delta" else pl.scan_iceberg(_iceberg(path))
         return frame.collect().to_arrow()
+
+    return read
+
+
+def with_duckdb(dsn: str) -> Reader:
+    """Give a reader of a DuckLake whose catalogue is in a database."""
+
+    def read(path: str) -> pa.Table:
+        with attached(dsn) as duck:
+            return duck.execute(f"from {quoted(path.rpartition('/')[2])}").to_arrow_table()
 
     return read
 

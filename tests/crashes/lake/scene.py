@@ -17,7 +17,9 @@ from rowbus.database.postgresql.database import Database
 from rowbus.log.schema.installer import install_now
 from tests.chaos.processes import Program, rowbus
 from tests.chaos.server import Server
-from tests.crashes.lake.job import REPLICA, Job
+from tests.crashes.lake.balance import SETUP as BALANCE
+from tests.crashes.lake.balance import unbalanced
+from tests.crashes.lake.job import DUCKLAKE, REPLICA, Job
 from tests.crashes.lake.reading import Reader, difference
 from tests.crashes.lake.tables import LOG, insert, make_tables
 from tests.crashes.lake.upheaval import SETUP as UPHEAVAL
@@ -114,6 +116,7 @@ class Scene:
                 capture = "select pgq.capture_table(%s, %s, %s, %s)"
                 connection.execute(capture, [table.name, LOG, table.format, list(table.arguments)])
             connection.execute(UPHEAVAL.encode())
+            connection.execute(BALANCE.encode())
 
     def run(self) -> None:
         """Have the writers write, and kill a process every now and then, evenly over the time."""
@@ -166,6 +169,7 @@ class Scene:
                     found += [line for table in tables for line in _replicated(connection, table)]
                     continue
                 found += self._compared(job, len(tables))
+                found += unbalanced(self.dsn) if job.form == DUCKLAKE else []
                 of_form = {name: read for name, read in readers.items() if name.startswith(job.form)}
                 for table in tables:
                     found += self._read(connection, table, f"{job.lake}/{table}", of_form)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import psycopg
 
+from tests.crashes.lake.balance import Balance
 from tests.crashes.lake.tables import Action, Statements, Table, Transaction
 from tests.crashes.lake.upheaval import Upheaval
 
@@ -125,12 +126,15 @@ def _act(connection: psycopg.Connection[Any], action: Action) -> None:
 
 
 def make_writers(dsn: str, tables: Sequence[Table], seed: int, count: int, altering: float) -> list[Writer]:
-    """Make writers that own the tables in turn, and one that upturns its own; each says the same for the same seed."""
+    """Make writers that own the tables in turn, and two with tables of their own; a seed repeats what each says."""
     sources: list[Source] = [
         Statements(random.Random(f"{seed}/{number}"), tables[number::count], tables, altering)
         for number in range(count)
     ]
-    sources.append(Upheaval(random.Random(f"{seed}/upheaval"), altering))
+    sources += [
+        Upheaval(random.Random(f"{seed}/upheaval"), altering),
+        Balance(random.Random(f"{seed}/balance")),
+    ]
     return [
         Writer(number, dsn, source, random.Random(f"{seed}/{number}/pace"))
         for number, source in enumerate(sources)

@@ -214,7 +214,7 @@ class StoredDuckLake:
         system, root = file_system(self._path)
         with system.open_input_file(f"{root}/{file.path}") as content:
             there: Any = pq.read_schema(content)
-            held = {int(field.metadata[_ID]): field.name for field in there}
+            held = {int((field.metadata or {}).get(_ID, -1)): field.name for field in there}
             read = [held[column.id] for column in wanted if column.id in held]
             for rows in read_groups(content, read or there.names[:1]):
                 arrays = [

@@ -77,6 +77,12 @@ class TableForm(NamedTuple):
         columns = [Column(**column) for column in found.pop("columns")]
         return cls(**found, columns=columns)
 
+    @property
+    def all_files(self) -> dict[str, str]:
+        """The files of the table and of its partitions, by the numbers of these."""
+        parts = {number: part.rpartition(":")[2] for number, part in self.parts.items()}
+        return {str(self.table): self.files} | parts
+
     def has_the_rows_of(self, held: TableForm) -> bool:
         """Say whether no rows were written anew or untold, and none came or went with a partition."""
         same = (held.table, held.files) == (self.table, self.files) and held.trigger in {0, self.trigger}

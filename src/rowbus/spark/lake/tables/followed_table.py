@@ -121,14 +121,18 @@ def reading_rows(dsn: str, table: SourceTable, moment: Moment | None = None) -> 
             yield TableRows(*start, described, batches)
 
 
-def _altered(table: SourceTable) -> StorageError:
-    """Return the error of a table that was rewritten, perhaps, after the moment whose rows were to be read."""
-    return StorageError(f"{table.name} was altered while it was copied.", sqlstate=None, transient=False)
-
-
 def _taking(moment: Moment) -> Query:
     path = "spark/lake/sql/postgresql/take_snapshot.sql"
-    return load(path, literals={"snapshot": moment.snapshot}, failing="Could not begin to copy")
+    return load(
+        path, literals={"snapshot": moment.snapshot}, failing="Could not begin to copy", prepare=False
+    )
+
+
+def _list_files(table: int) -> Statement[dict[str, str]]:
+    path = "spark/lake/sql/postgresql/list_table_files.sql"
+    return Statement(
+        load(path, failing="Could not look for a table's files", prepare=False), {"table": table}, scalar
+    )
 
 
 class FollowedTable:
@@ -272,15 +276,19 @@ class FollowedTable:
             self._folder.note_copy(source.name, number, copy, instead_of=held)
             with own_errors(rows(found.batches), Unfit, StorageError) as converted_rows:
                 self.stored.replace(schema, converted_rows, AppTransaction(COPY, number))
-            if moment and not (found.is_as_described and self._is_as_described()):
-                raise _altered(source)
+            if moment and not (found.is_as_described and self._has_its_files()):
+                text = f"{source.name} was altered or emptied while it was copied."
+                raise StorageError(text, sqlstate=None, transient=False)
         return counted
 
-    def _is_as_described(self) -> bool:
-        """Say whether the table has the form of its description still, while a session keeps it from being altered."""
-        query = control(self._source.versioning.encode(), f"Could not copy {self._source.name}").query
+    def _has_its_files(self) -> bool:
+        """Say whether the table's rows are in the files of its description, while a session keeps it from losing them.
+
+        What was written anew, or emptied, after the moment of a copy has no rows for it.
+        """
+        form = TableForm.parse(self._source.form)
         with Database(self._dsn, application_name="rowbus spark lake").session() as session:
-            return bool(session.run(Statement(query, {}, scalar)) == self._source.version)
+            return form is not None and session.run(_list_files(form.table)) == form.all_files
 
     def _loaded(self, changes: Iterable[StagedChange], copy: Copy) -> LoadsChanges:
         """Return what loads changes, each time that it is called; those in memory are loaded once."""
