@@ -159,3 +159,19 @@ def test_a_catalogue_is_a_schema_by_its_name(lake: Following, tmp_path: Path) ->
     odd.copy()
     with attached(lake.dsn, "my lake; drop") as duck:
         assert duck.execute("from lake.public.orders").fetchall() == [(1,)]
+
+
+def test_batches_go_on_after_duckdb_has_merged_files_and_forgotten_snapshots(lake: Following) -> None:
+    lake.copy()
+    for number in range(2, 6):
+        order(lake, number)
+        lake.apply()
+    with attached(lake.dsn, read_only=False) as duck:
+        for work in ("merge_adjacent_files('lake')", "rewrite_data_files('lake', delete_threshold => 0)"):
+            duck.execute(f"call ducklake_{work}")
+        duck.execute("call ducklake_expire_snapshots('lake', older_than => now())")
+    order(lake, 6)
+    lake.apply()
+
+    assert (lake.rows("public.orders"), lake.rows("public.open")) == ([(n,) for n in range(1, 7)], [(6,)])
+    assert all(table.equal for table in compare_tables(lake.folder.path, "changes", ("*",), lake.dsn, str))

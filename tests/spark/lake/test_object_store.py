@@ -81,6 +81,17 @@ def test_upkeep_merges_small_files_and_deletes_what_no_version_needs(lake: Follo
     assert differing(lake) == []
 
 
+def test_a_ducklake_has_its_files_in_a_store(s3: str, log_database: str, pgq: psycopg.Connection) -> None:
+    lake = Following(log_database, pgq, f"{s3}/a/ducklake", "ducklake")
+    lake.make("orders", "id int primary key, customer text")
+    lake.run("insert into orders values (1, 'a'), (2, 'b')")
+    lake.copy()
+    lake.run("update orders set customer = 'c' where id = 1", "delete from orders where id = 2")
+    lake.apply()
+    vacuum_tables(lake.folder.path, older_than=timedelta(), dry_run=False, tell=str, dsn=lake.dsn)
+    assert differing(lake) == []
+
+
 def test_a_commit_of_a_version_that_another_wrote_is_refused(lake: Following) -> None:
     lake.copy()
     late, batch = lake.delta(ORDERS), AppTransaction("another", 1)

@@ -118,6 +118,11 @@ class DuckLake:
                 finally:
                     self._session = self._snapshot = self._moment = None
 
+    def check(self) -> None:
+        """Raise ConfigurationError for a catalogue of another lake, or of a stranger."""
+        with self.looking(may_lack=True):
+            pass
+
     @contextmanager
     def looking(self, *, may_lack: bool = False) -> Generator[bool]:
         """Look at one state of the catalogue, within `together` that of its block; gives whether there is one.
@@ -172,7 +177,10 @@ class DuckLake:
             return {*self.run("find_files", _first_column, **asked)}
 
     def forget(self, older_than: timedelta, noted: int | None) -> None:
-        """Forget the snapshots that were not the newest any more that long ago, if they are older than one."""
+        """Forget the snapshots that were not the newest any more that long ago, if they are older than one.
+
+        Waits for who writes files now: they are named or younger when this returns.
+        """
         with self.together(makes=False):
             self.run("forget_snapshots", no_rows, older_than=older_than, noted=noted)
 

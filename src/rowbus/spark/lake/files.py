@@ -183,18 +183,23 @@ def conformed(batch: Any, schema: pa.Schema) -> pa.RecordBatch:  # noqa: ANN401 
 
 
 def read_groups(
-    file: Any,  # noqa: ANN401 - a file that PyArrow reads
+    file: Any,  # noqa: ANN401 - a file that PyArrow reads, or has opened
     columns: Iterable[str] | None = None,
     groups: Iterable[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read a Parquet file, about a row group of ours at a time; columns that it does not have are left out."""
-    parquet: Any = pq.ParquetFile(file, buffer_size=PIECE, pre_buffer=False)
+    parquet: Any = file if isinstance(file, pq.ParquetFile) else opened(file)
     there = parquet.schema_arrow.names
     names = there if columns is None else [name for name in columns if name in there]
     for group in range(parquet.num_row_groups) if groups is None else groups:
         about = parquet.metadata.row_group(group)
         most = max(1, about.num_rows * GROUP // max(about.total_byte_size, 1))
         yield from parquet.iter_batches(most, [group], names, use_threads=False)
+
+
+def opened(file: Any) -> Any:  # noqa: ANN401 - as above
+    """Open a Parquet file of which little is in memory at a time."""
+    return pq.ParquetFile(file, buffer_size=PIECE, pre_buffer=False)
 
 
 def read(layout: Layout, files: Iterable[DataFile]) -> pa.Table:

@@ -251,7 +251,7 @@ def copy_new_tables(
     def copy() -> list[str]:
         folder = settled_folder(settings)
         tables = followed_tables(settings, folder)
-        if folder.changes_at_once:
+        if folder.ducklake():
             copied.clear()  # of an attempt before, which came to nothing
         with folder.together():
             again = named(tables, resync) - copied.keys()

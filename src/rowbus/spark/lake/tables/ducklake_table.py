@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from rowbus.spark.captured import converted
 from rowbus.spark.lake.ducklake import FileChange, LakeColumn, LakeFile
-from rowbus.spark.lake.files import FOLDER, DataFile, Files, Layout, OpenFile, read_groups
+from rowbus.spark.lake.files import FOLDER, DataFile, Files, Layout, OpenFile, opened, read_groups
 from rowbus.spark.lake.leftovers import written_files
 from rowbus.spark.lake.merge import RowKeys
 from rowbus.spark.lake.policy import SMALL, to_merge
@@ -31,7 +31,7 @@ from rowbus.spark.lake.storage import file_system
 from rowbus.spark.lake.tables.evolution import widens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rowbus.spark.lake.ducklake import DuckLake, LakeTable
     from rowbus.spark.lake.files import Rows
@@ -122,7 +122,7 @@ class StoredDuckLake:
             ended, deletions = list[LakeFile](), list[tuple[LakeFile, DataFile]]()
             for file in table.files:
                 gone = self._gone(file)
-                now = _and_more(gone, self._places(file, table.columns, index, keys))
+                now = _and_more(gone, self._places(file, table.columns, index, changed))
                 if len(now) == file.rows:
                     ended.append(file)
                 elif len(now) > len(gone):
@@ -170,10 +170,10 @@ class StoredDuckLake:
         """Write the places of a file's rows that are gone."""
         system, root = file_system(self._path)
         name = f"{FOLDER}/deletions-{secrets.token_hex(8)}.parquet"
-        opened = OpenFile(system, root, name, {}, _DELETIONS)
+        written = OpenFile(system, root, name, {}, _DELETIONS)
         path = _arrow.repeat(f"{self._path}/{file.path}", len(places))
-        opened.add(_arrow.RecordBatch.from_arrays([path, places], schema=_DELETIONS))
-        return opened.close()
+        written.add(_arrow.RecordBatch.from_arrays([path, places], schema=_DELETIONS))
+        return written.close()
 
     def _gone(self, file: LakeFile) -> Any:  # noqa: ANN401 - as above
         """Return the places of a file's rows that are gone, in order."""
@@ -185,12 +185,12 @@ class StoredDuckLake:
         return found.column("pos").combine_chunks()
 
     def _places(
-        self, file: LakeFile, columns: Sequence[LakeColumn], index: RowKeys, keys: Sequence[str]
+        self, file: LakeFile, columns: Sequence[LakeColumn], index: RowKeys, changed: pa.Table
     ) -> Any:  # noqa: ANN401 - as above
         """Return the places of a file's rows that have the key of a change."""
         found = [
             _compute.add(_compute.indices_nonzero(index.places(rows).is_valid()).cast(_arrow.int64()), begin)
-            for begin, rows in self._rows(file, columns, keys)
+            for begin, rows in self._rows(file, columns, changed)
         ]
         return _arrow.concat_arrays(found) if found else _arrow.array([], _arrow.int64())
 
@@ -205,31 +205,66 @@ class StoredDuckLake:
             yield rows.filter(_compute.invert(_compute.is_in(places, gone)))
 
     def _rows(
-        self, file: LakeFile, columns: Sequence[LakeColumn], names: Sequence[str] | None = None
+        self, file: LakeFile, columns: Sequence[LakeColumn], around: pa.Table | None = None
     ) -> Iterator[tuple[int, Any]]:
-        """Read all rows of a file, in the columns of now or in some of them, each part with its place in the file."""
+        """Read a file in the columns of now, or keys `around` others; each part comes with its place in the file."""
+        names = None if around is None else around.schema.names
         wanted = [it for it in columns if it.parent is None and (names is None or it.name in names)]
-        schema, begin = _schema(columns), 0
+        schema = _schema(columns)
         types = [schema.field(column.name) for column in wanted]
         system, root = file_system(self._path)
         with system.open_input_file(f"{root}/{file.path}") as content:
-            there: Any = pq.read_schema(content)
+            parquet = opened(content)
+            there = parquet.schema_arrow
             held = {int((field.metadata or {}).get(_ID, -1)): field.name for field in there}
             read = [held[column.id] for column in wanted if column.id in held]
-            for rows in read_groups(content, read or there.names[:1]):
-                arrays = [
-                    rows.column(held[column.id]).cast(field.type)
-                    if column.id in held
-                    else _repeated(column, field.type, rows.num_rows)
-                    for column, field in zip(wanted, types, strict=True)
-                ]
-                yield begin, _arrow.RecordBatch.from_arrays(arrays, schema=pa.schema(types))
-                begin += rows.num_rows
+            bounds = {held[it.id]: _bounds(around, it.name) for it in wanted if it.id in held}
+            for begin, group in _groups(parquet.metadata, bounds):
+                place = begin
+                for rows in read_groups(parquet, read or there.names[:1], [group]):
+                    arrays = [
+                        rows.column(held[column.id]).cast(field.type)
+                        if column.id in held
+                        else _repeated(column, field.type, rows.num_rows)
+                        for column, field in zip(wanted, types, strict=True)
+                    ]
+                    yield place, _arrow.RecordBatch.from_arrays(arrays, schema=pa.schema(types))
+                    place += rows.num_rows
 
 
 def _and_more(gone: Any, places: Any) -> Any:  # noqa: ANN401 - arrays, whose stubs are partial
     both = _compute.unique(_arrow.concat_arrays([gone, places]))
     return both.take(_compute.sort_indices(both))
+
+
+def _bounds(around: pa.Table | None, name: str) -> tuple[Any, Any] | None:
+    """Return the least and the greatest of some keys, if files say such of their rows; else None."""
+    if around is None:
+        return None
+    values: Any = around.column(name)
+    if values.null_count or not len(values):
+        return None
+    if not (pa.types.is_integer(values.type) or pa.types.is_string(values.type)):
+        return None
+    found = _compute.min_max(values).as_py()
+    return found["min"], found["max"]
+
+
+def _groups(about: Any, bounds: Mapping[str, tuple[Any, Any] | None]) -> Iterator[tuple[int, int]]:  # noqa: ANN401 - as above
+    """Give the row groups that may have values within bounds, each after the place of its first row."""
+    begin = 0
+    for number in range(about.num_row_groups):
+        group = about.row_group(number)
+        columns = map(group.column, range(group.num_columns))
+        if not any(_is_apart(it.statistics, bounds.get(it.path_in_schema)) for it in columns):
+            yield begin, number
+        begin += group.num_rows
+
+
+def _is_apart(known: Any, within: tuple[Any, Any] | None) -> bool:  # noqa: ANN401 - as above
+    if within is None or known is None or not known.has_min_max:
+        return False
+    return bool(known.max < within[0] or known.min > within[1])
 
 
 def _repeated(column: LakeColumn, kind: pa.DataType, rows: int) -> Any:  # noqa: ANN401 - as above

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow import fs
 
-    from rowbus.spark.lake.ducklake import DuckLake, Moment
+    from rowbus.spark.lake.ducklake import DuckLake
     from rowbus.spark.lake.files import Rows
     from rowbus.spark.lake.table import AppTransaction
     from rowbus.spark.lake.tables.evolution import Reshaping
@@ -152,6 +152,7 @@ class LakeFolder:
         self.path = address(path)
         self.state = state_files(f"{self.path}/{STATE}")
         self._dsn = dsn
+        self._ducklake: DuckLake | None = None
 
     def table(self, name: str) -> str:
         """Return the folder of a table."""
@@ -163,37 +164,30 @@ class LakeFolder:
 
     def stored(self, name: str) -> StoredTable:
         """Return a table, in the format of the lake."""
-        if not self.changes_at_once:
+        if (lake := self.ducklake()) is None:
             return stored_table(self.table(name), name, *self._noted_format())
         from rowbus.spark.lake.tables.ducklake_table import StoredDuckLake  # noqa: PLC0415 - slow to import
 
-        return StoredDuckLake(self.table(name), name, self._ducklake)
+        return StoredDuckLake(self.table(name), name, lake)
 
-    @property
-    def changes_at_once(self) -> bool:
-        """Whether all tables change in one commit: in a DuckLake."""
-        return self.format() == "ducklake"
+    def ducklake(self) -> DuckLake | None:
+        """Return the catalogue of a DuckLake, which has one transaction; None where tables have another format."""
+        noted = self._noted_format()
+        if self._ducklake is None and noted.format == "ducklake":
+            self._ducklake = self._catalogue(noted)
+        return self._ducklake
 
     @contextmanager
     def together(self) -> Generator[None]:
         """Have a DuckLake's tables change at once, in one commit; tables of other formats have a commit each."""
-        with self._ducklake.together() if self.changes_at_once else nullcontext():
+        lake = self.ducklake()
+        with lake.together() if lake else nullcontext():
             yield
 
-    def moment(self) -> Moment | None:
-        """Return what copies are made of within `together`, if all are of one state of the database."""
-        return self._ducklake.moment() if self.changes_at_once else None
-
-    def forget(self, older_than: timedelta) -> None:
-        """Forget old snapshots of a DuckLake, but that of the last tick; the other formats do so by themselves."""
-        if self.changes_at_once:
-            self._ducklake.forget(older_than, min(self.versions().values(), default=None))
-
-    @cached_property
-    def _ducklake(self) -> DuckLake:
+    def _catalogue(self, noted: LakeFormat) -> DuckLake:
         from rowbus.spark.lake.ducklake import DuckLake  # noqa: PLC0415 - needs a driver
 
-        return DuckLake(self.path, self._dsn, self._noted_format().catalog)
+        return DuckLake(self.path, self._dsn, noted.catalog)
 
     def settle(self, kind: TableFormat | None, catalog: str | None = None) -> None:
         """Settle on a format and a catalogue before the first table is made.
@@ -226,6 +220,8 @@ class LakeFolder:
                 "the catalogue.",
                 option="tableFormat" if wanted.format != held.format else "catalog",
             )
+        if wanted.format == "ducklake":
+            self._catalogue(wanted).check()
         self.state.write(FORMAT, wanted._asdict())
 
     def _noted_format(self) -> LakeFormat:

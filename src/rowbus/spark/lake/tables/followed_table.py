@@ -268,7 +268,7 @@ class FollowedTable:
                 counted += batch.num_rows
                 yield source.convert(batch, schema)
 
-        moment = self._folder.moment()
+        moment = lake.moment() if (lake := self._folder.ducklake()) else None
         with reading_rows(self._dsn, source, moment) as found:
             form = source.form if found.is_as_described else ""
             about = (found.snapshot, source.shape, as_text, found.moment, form, source.key)

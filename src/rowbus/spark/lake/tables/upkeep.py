@@ -44,12 +44,13 @@ def vacuum_tables(
 def _vacuumed(
     folder: LakeFolder, older_than: timedelta, tell: Callable[[str], object], *, dry_run: bool
 ) -> list[VacuumedTable]:
-    if not dry_run:
-        folder.forget(older_than)
     noted, found = folder.versions(), list[VacuumedTable]()
+    oldest = min(noted.values(), default=None)
+    if (lake := folder.ducklake()) and not dry_run:
+        lake.forget(older_than, oldest)
     for name in folder.names():
         tell(f"Looking at {name}")
-        files = folder.stored(name).unneeded(older_than, noted.get(name))
+        files = folder.stored(name).unneeded(older_than, oldest if lake else noted.get(name))
         if not dry_run:
             remove(folder.table(name), files)
         found.append(VacuumedTable(name, files))
