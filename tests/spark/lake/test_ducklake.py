@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.tables import followed_table
@@ -152,13 +153,23 @@ def test_a_catalogue_of_others_is_left_alone(lake: Following, change: str, said:
     assert sorted(Path(lake.folder.path).rglob("*.parquet")) == before
 
 
-def test_a_catalogue_is_a_schema_by_its_name(lake: Following, tmp_path: Path) -> None:
+def test_a_catalogue_is_a_schema_by_its_name_that_the_jobs_role_may_own(
+    lake: Following, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigurationError, match="give its name, no URL"):
         lake.folder.settle("ducklake", "postgresql://elsewhere")
-    odd = Following(lake.dsn, lake.connection, tmp_path / "odd", "ducklake", catalog="my lake; drop")
-    odd.copy()
-    with attached(lake.dsn, "my lake; drop") as duck:
-        assert duck.execute("from lake.public.orders").fetchall() == [(1,)]
+    name, role = 'my "lake"; drop', "keeper_of_a_lake"
+    lake.run(f"drop role if exists {role}", f"create role {role} in role pgq_reader")
+    try:
+        lake.run(f"grant select on all tables in schema public to {role}")
+        lake.run(f"""create schema "my ""lake""; drop" authorization {role}""")
+        dsn = make_conninfo(lake.dsn, options=f"-c role={role}")
+        odd = Following(dsn, lake.connection, tmp_path / "odd", "ducklake", catalog=name)
+        odd.copy()
+        with attached(lake.dsn, name) as duck:
+            assert duck.execute("from lake.public.orders").fetchall() == [(1,)]
+    finally:
+        lake.run(f"drop owned by {role} cascade", f"drop role {role}")
 
 
 def test_batches_go_on_after_duckdb_has_merged_files_and_forgotten_snapshots(lake: Following) -> None:

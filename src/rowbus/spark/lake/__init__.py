@@ -1,1 +1,1 @@
-"""Delta and Iceberg tables as sinks of Spark, without a jar."""
+"""Delta, Iceberg and DuckLake tables as sinks of Spark, without a jar."""

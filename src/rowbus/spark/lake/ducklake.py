@@ -86,7 +86,7 @@ class DuckLake:
 
     def __init__(self, folder: str, dsn: str | None, schema: str | None) -> None:
         """Take the folder of the files, the database, and the schema. No I/O."""
-        self._folder = folder
+        self._place = f"{folder}/"
         self._dsn = dsn
         self._names = {"schema": schema or SCHEMA}
         self._session: Session | None = None
@@ -204,32 +204,35 @@ class DuckLake:
 
     def _make(self, session: Session) -> None:
         with session.transaction():
+            if not self._find(session)[0]:
+                session.run(self._statement("make_namespace", no_rows))
             script = self._statement("create_catalogue", no_rows).query
             for text in split_script(script.native.decode()):
                 session.run(control(text.encode(), script.failing))
-            session.run(self._statement("begin_catalogue", no_rows, data_path=self._data_path))
+            session.run(self._statement("begin_catalogue", no_rows, data_path=self._place))
 
-    @property
-    def _data_path(self) -> str:
-        return f"{self._folder}/"
+    def _find(self, session: Session) -> tuple[bool, bool]:
+        """Say whether there is the schema, and a DuckLake in it."""
+        has_schema, has_lake = session.run(self._statement("find_catalogue", _row, **self._names))
+        return has_schema, has_lake
 
     def _check(self, session: Session, *, may_lack: bool) -> bool:
         """Say whether there is the catalogue; raises ConfigurationError for one of another lake, or of a stranger."""
         schema = self._names["schema"]
         if found := ownership.suspicious(session.run(foreign_objects([schema]))):
             raise ConfigurationError(ownership.refusal(found, "the lake"), option="catalog")
-        if not session.run(self._statement("find_catalogue", scalar, schema=schema)):
+        if not self._find(session)[1]:
             if may_lack:
                 return False
             raise ConfigurationError(
-                f"This database has no DuckLake in schema {schema}: give the one that the tables in {self._folder} "
+                f"This database has no DuckLake in schema {schema}: give the one that the tables in {self._place} "
                 "follow (--database, or ROWBUS_DATABASE).",
             )
         version, path = session.run(self._statement("describe_catalogue", _row))
-        if (version, path) != (VERSION, self._data_path):
+        if (version, path) != (VERSION, self._place):
             raise ConfigurationError(
                 f"Schema {schema} has a DuckLake of version {version} in {path}, not one of version {VERSION} in "
-                f"{self._data_path}. Have the catalogue in another schema (--catalog), or give that folder.",
+                f"{self._place}. Have the catalogue in another schema (--catalog), or give that folder.",
                 option="catalog",
             )
         return True

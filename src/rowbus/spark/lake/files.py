@@ -65,9 +65,8 @@ class Layout:
     @property
     def in_files(self) -> pa.Schema:
         """The columns of a file."""
-        return pa.schema(
-            [self.schema.field(name) for name in self.schema.names if name not in self.leave_out]
-        )
+        schema: Any = self.schema  # its stubs are partial
+        return pa.schema([schema.field(name) for name in schema.names if name not in self.leave_out])
 
 
 class Files:

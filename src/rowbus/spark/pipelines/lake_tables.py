@@ -135,7 +135,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     tell: Callable[[str], object] | None = None,
     stop: Stop | None = None,
 ) -> LakeReport:
-    """Bring Delta or Iceberg tables up to date with the tables captured into a log, or keep them so until `stop`.
+    """Bring a lake's tables up to date with the tables captured into a log, or keep them so until `stop`.
 
     `tables` are names as `shop.orders` or `shop.*`. Tables that are captured later are copied when the next change
     comes, or at the next run; altered ones follow in place, or are copied. Those of `resync` are copied anew; with `*`
@@ -144,9 +144,9 @@ def lake(  # noqa: PLR0913 - an argument for each option
     once. After every `compact_every` batches (0: never) small files are merged, and at every tenth time files are
     deleted that no version needs and that are older than `keep_hours`.
     Without `format` the tables are of the folder's, Delta in a new one. `catalog` has Iceberg tables: a URL, or a name
-    that pyiceberg is configured with. Raises ConfigurationError for tables not captured, or not as can be followed, a
-    folder of another format or catalogue, and versions beside Iceberg tables;
-    LogNotFoundError, ConsumerBusyError, DataLossError, StorageError.
+    that pyiceberg is configured with; or a DuckLake's: a schema of the database. Raises ConfigurationError for tables
+    not captured, or not as can be followed, a folder of another format or catalogue, and versions beside other tables
+    than Delta's; LogNotFoundError, ConsumerBusyError, DataLossError, StorageError.
     """
     check_listeners(watch, tell)
     origin, folder = resolve_dsn(dsn), LakeFolder(to)

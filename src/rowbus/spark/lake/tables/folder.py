@@ -152,7 +152,7 @@ class LakeFolder:
         self.path = address(path)
         self.state = state_files(f"{self.path}/{STATE}")
         self._dsn = dsn
-        self._ducklake: DuckLake | None = None
+        self._ducklakes: dict[LakeFormat, DuckLake] = {}
 
     def table(self, name: str) -> str:
         """Return the folder of a table."""
@@ -164,18 +164,17 @@ class LakeFolder:
 
     def stored(self, name: str) -> StoredTable:
         """Return a table, in the format of the lake."""
-        if (lake := self.ducklake()) is None:
-            return stored_table(self.table(name), name, *self._noted_format())
+        noted = self._noted_format()
+        if noted.format != "ducklake":
+            return stored_table(self.table(name), name, *noted)
         from rowbus.spark.lake.tables.ducklake_table import StoredDuckLake  # noqa: PLC0415 - slow to import
 
-        return StoredDuckLake(self.table(name), name, lake)
+        return StoredDuckLake(self.table(name), name, self._catalogue(noted))
 
     def ducklake(self) -> DuckLake | None:
         """Return the catalogue of a DuckLake, which has one transaction; None where tables have another format."""
         noted = self._noted_format()
-        if self._ducklake is None and noted.format == "ducklake":
-            self._ducklake = self._catalogue(noted)
-        return self._ducklake
+        return self._catalogue(noted) if noted.format == "ducklake" else None
 
     @contextmanager
     def together(self) -> Generator[None]:
@@ -187,7 +186,7 @@ class LakeFolder:
     def _catalogue(self, noted: LakeFormat) -> DuckLake:
         from rowbus.spark.lake.ducklake import DuckLake  # noqa: PLC0415 - needs a driver
 
-        return DuckLake(self.path, self._dsn, noted.catalog)
+        return self._ducklakes.setdefault(noted, DuckLake(self.path, self._dsn, noted.catalog))
 
     def settle(self, kind: TableFormat | None, catalog: str | None = None) -> None:
         """Settle on a format and a catalogue before the first table is made.

@@ -1,4 +1,4 @@
-"""`deliver=tables`: applies changes of captured tables to Delta or Iceberg tables, each micro-batch once.
+"""`deliver=tables`: applies changes of captured tables to those of a lake, each micro-batch once.
 
 | Spark does | here |
 |---|---|

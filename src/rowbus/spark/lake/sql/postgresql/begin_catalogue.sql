@@ -10,7 +10,7 @@ main as (
     insert into :"schema".ducklake_schema (
         schema_id, schema_uuid, begin_snapshot, schema_name, path, path_is_relative
     )
-    values (0, gen_random_uuid(), 0, 'main', 'main/', true)
+    values (0, gen_random_uuid(), 0, 'main', '', true)
 ),
 
 changes as (

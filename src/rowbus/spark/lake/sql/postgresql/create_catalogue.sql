@@ -1,8 +1,6 @@
 -- Make the tables of a DuckLake's catalogue, as version 1.0 of its specification has them, and one of ours.
--- For a schema that has none, made if it is not there; locks what it makes, until the end of the transaction. Returns
--- nothing. `rowbus_batch` has the newest batch of each application in a table.
-create schema if not exists :"schema";
-
+-- For a schema that has none; locks what it makes, until the end of the transaction; returns nothing. `rowbus_batch` has
+-- the newest batch of each application in a table.
 create table :"schema".ducklake_column (
     column_id bigint,
     begin_snapshot bigint,
