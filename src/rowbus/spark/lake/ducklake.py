@@ -357,20 +357,13 @@ class LakeTable:
             snapshot.name(batch)
 
     def _bounds(self, number: int, file: DataFile) -> Iterable[dict[str, object]]:
-        """Give the least and greatest values of a file's columns; readers pass over files by them.
-
-        Each column has its row, with NULLs where nothing is known: DuckDB looks for values in no file without one.
-        """
-        for column in self.columns:
-            name, nulls = column.name, file.nulls.get(column.name) if column.parent is None else None
-            yield {
-                "file": number,
-                "column": column.id,
-                "nulls": nulls,
-                "values": None if nulls is None else file.rows - nulls,
-                "least": _bound(file.least.get(name)) if nulls is not None else None,
-                "greatest": _bound(file.greatest.get(name)) if nulls is not None else None,
-            }
+        """Give the least and greatest whole numbers of a file's columns; readers pass over files by them."""
+        whole = (it for it in self.columns if it.parent is None and it.type.startswith("int"))
+        numbers = {column.name: column.id for column in whole}
+        for name in numbers.keys() & file.least.keys() & file.nulls.keys():
+            least, greatest, nulls = file.least[name], file.greatest[name], file.nulls[name]
+            counts = {"file": number, "column": numbers[name], "nulls": nulls, "values": file.rows - nulls}
+            yield counts | {"least": str(least), "greatest": str(greatest)}
 
     def _run(self, operation: str, **parameters: object) -> None:
         self._lake.run(operation, no_rows, snapshot=self._lake.snapshot().number, **parameters)
@@ -378,11 +371,6 @@ class LakeTable:
 
 def _described(file: DataFile) -> dict[str, Any]:
     return {"path": file.path, "rows": file.rows, "size": file.size}
-
-
-def _bound(value: object) -> str | None:
-    """Return a whole number as text; None for what a reader might understand otherwise."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _quoted(name: str) -> str:

@@ -1,4 +1,4 @@
--- Change the columns of a table in a DuckLake: some end with a snapshot, others begin with it, in its files, too.
+-- Change the columns of a table in a DuckLake: some end with a snapshot, others begin with it.
 -- `ended` has their numbers, `begun` an array of objects. A column with another name or type ends and begins with the
 -- same number. Run it once, in a snapshot that has begun; returns nothing.
 with ended as (
@@ -20,20 +20,6 @@ begun as (
     from jsonb_to_recordset(:'begun'::jsonb) as c (
         id bigint, place bigint, name text, type text, filled text, parent bigint
     )
-),
-
-bounds as (
-    insert into :"schema".ducklake_file_column_stats (data_file_id, table_id, column_id)
-    select
-        f.data_file_id,
-        f.table_id,
-        begun.id as column_id
-    from :"schema".ducklake_data_file as f
-    cross join begun
-    where
-        f.table_id = :'table_id'::bigint
-        and f.end_snapshot is null
-        and begun.id <> all(:'ended'::bigint[])
 )
 
 insert into :"schema".ducklake_column (
