@@ -356,7 +356,7 @@ class LakeTable:
             self._lake.run("note_batch", no_rows, table_id=self._id, app=batch.app, number=batch.number)
             snapshot.name(batch)
 
-    def _bounds(self, number: int, file: DataFile) -> Iterable[dict[str, object]]:
+    def _bounds(self, number: int, file: DataFile) -> Iterable[Mapping[str, object]]:
         """Give the least and greatest whole numbers of a file's columns; readers pass over files by them."""
         whole = (it for it in self.columns if it.parent is None and it.type.startswith("int"))
         numbers = {column.name: column.id for column in whole}
