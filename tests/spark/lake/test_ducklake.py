@@ -188,3 +188,14 @@ def test_batches_go_on_after_duckdb_has_merged_files_and_forgotten_snapshots(lak
 
     assert (lake.rows("public.orders"), lake.rows("public.open")) == ([(n,) for n in range(1, 7)], [(6,)])
     assert all(table.equal for table in compare_tables(lake.folder.path, "changes", ("*",), lake.dsn, str))
+
+
+def test_snapshots_that_are_young_stay(lake: Following) -> None:
+    lake.copy()
+    first = lake.version("public.orders")
+    order(lake, 2)
+    lake.apply()
+    for hours, kept in ((1, [first, first + 1]), (0, [first + 1])):
+        age = timedelta(hours=hours)
+        vacuum_tables(lake.folder.path, older_than=age, dry_run=False, tell=str, dsn=lake.dsn)
+        assert [number for number, _ in snapshots(lake)] == kept

@@ -2,12 +2,12 @@
 -- Locks nothing; returns rows: path, within the table's folder.
 with kept as (
     select
-        coalesce(
-            least(
+        least(
+            coalesce(
                 max(s.snapshot_id) filter (where s.snapshot_time <= now() - :'older_than'::interval),
-                :'noted'::bigint
+                min(s.snapshot_id)
             ),
-            min(s.snapshot_id)
+            :'noted'::bigint
         ) as first_id
     from :"schema".ducklake_snapshot as s
 ),

@@ -2,12 +2,12 @@
 -- Run it while the table of snapshots is locked; returns nothing. Columns stay: no number comes again.
 with kept as (
     select
-        coalesce(
-            least(
+        least(
+            coalesce(
                 max(s.snapshot_id) filter (where s.snapshot_time <= now() - :'older_than'::interval),
-                :'noted'::bigint
+                min(s.snapshot_id)
             ),
-            min(s.snapshot_id)
+            :'noted'::bigint
         ) as first_id
     from :"schema".ducklake_snapshot as s
 ),
