@@ -1,6 +1,6 @@
 """The peak memory of a copy, of staging and of a merge of texts of 1 MB, each in a process of its own, without Spark.
 
-python -m tests.spark.lake.memory delta|iceberg [rows] [changes]
+python -m tests.spark.lake.memory delta|iceberg|ducklake [rows] [changes]
 """
 
 from __future__ import annotations
