@@ -220,7 +220,7 @@ def test_azure_and_google_are_reached_by_the_variables_of_delta_rs(monkeypatch: 
     "catalog, kind, said",
     [
         ("postgresql://me:word@host/lakes", "iceberg", "no password"),
-        ("lakes", "delta", "for Iceberg tables"),
+        ("lakes", "delta", "for the formats iceberg"),
     ],
 )
 def test_a_catalogue_that_a_lake_cannot_note_is_refused(
