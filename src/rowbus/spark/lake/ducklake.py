@@ -173,7 +173,7 @@ class DuckLake:
     def paths(self, namespace: str, name: str, older_than: timedelta, noted: int | None) -> set[str]:
         """Return the files that a table needs in snapshots that `forget` keeps, by their paths within its folder."""
         with self.looking():
-            asked = {"namespace": namespace, "table": name, "older_than": older_than, "noted": noted}
+            asked = {"namespace": namespace, "table": name, "oldest": self._oldest(older_than, noted)}
             return {*self.run("find_files", _first_column, **asked)}
 
     def forget(self, older_than: timedelta, noted: int | None) -> None:
@@ -182,7 +182,10 @@ class DuckLake:
         Waits for who writes files now: they are named or younger when this returns.
         """
         with self.together(makes=False):
-            self.run("forget_snapshots", no_rows, older_than=older_than, noted=noted)
+            self.run("forget_snapshots", no_rows, oldest=self._oldest(older_than, noted))
+
+    def _oldest(self, older_than: timedelta, noted: int | None) -> int:
+        return int(self.run("find_oldest", scalar, older_than=older_than, noted=noted))
 
     def snapshot(self) -> NewSnapshot:
         """Return the snapshot of this transaction, begun if it was not."""

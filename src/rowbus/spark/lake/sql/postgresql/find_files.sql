@@ -1,18 +1,6 @@
--- Find the files that a DuckLake's snapshots need of a table: those that were the newest so long ago, and the later ones.
+-- Find the files that a DuckLake's snapshots need of a table, from the oldest that is kept on.
 -- Locks nothing; returns rows: path, within the table's folder.
-with kept as (
-    select
-        least(
-            coalesce(
-                max(s.snapshot_id) filter (where s.snapshot_time <= now() - :'older_than'::interval),
-                min(s.snapshot_id)
-            ),
-            :'noted'::bigint
-        ) as first_id
-    from :"schema".ducklake_snapshot as s
-),
-
-named as (
+with named as (
     select t.table_id
     from :"schema".ducklake_table as t
     inner join :"schema".ducklake_schema as s using (schema_id)
@@ -36,5 +24,4 @@ files as (
 select files.path
 from files
 inner join named using (table_id)
-cross join kept
-where files.end_snapshot is null or files.end_snapshot > kept.first_id
+where files.end_snapshot is null or files.end_snapshot > :'oldest'::bigint
