@@ -233,11 +233,13 @@ class TablesWriter(DataSourceStreamArrowWriter):
         """Undo nothing: the batch comes again."""
 
 
-def followed_tables(settings: TablesSettings) -> dict[str, FollowedTable | VersionedTable]:
-    """Return the tables as they are in the database now. Raises ConfigurationError."""
+def followed_tables(
+    settings: TablesSettings, *, begun: bool = False
+) -> dict[str, FollowedTable | VersionedTable]:
+    """Return the tables as they are in the database now. Raises ConfigurationError as `chosen` does."""
     with Database(settings.dsn, application_name="rowbus spark lake").session() as session:
         captured = session.run(describe_source_tables(settings.log))
-    tables = chosen(captured, settings.tables, settings.log)
+    tables = chosen(captured, settings.tables, settings.log, begun=begun)
     folder = settled_folder(settings)
     names = {table.name for table in tables}
     return {
@@ -273,7 +275,7 @@ def apply_batch(
     again = set(chain.from_iterable(asked.values()))
 
     def apply() -> tuple[list[str], dict[str, int]]:
-        tables = followed_tables(settings)
+        tables = followed_tables(settings, begun=True)
         for name, table in tables.items():
             told = changes.get(name, ())
             table.bring_to_shape(again=name in again or table.is_renamed(told))
