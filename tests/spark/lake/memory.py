@@ -1,6 +1,6 @@
 """The peak memory of a copy, of staging and of a merge of texts of 1 MB, each in a process of its own, without Spark.
 
-python -m tests.spark.lake.memory delta|iceberg|ducklake [rows] [changes]
+python -m tests.spark.lake.memory delta|iceberg|ducklake|replica [rows] [changes]
 """
 
 from __future__ import annotations
@@ -13,16 +13,27 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+import psycopg
 import pyarrow as pa
 
+from rowbus.database.postgresql.database import Database
+from rowbus.log.schema.installer import install_now
 from rowbus.spark.captured import SourceTable
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.folder import Copy, LakeFolder, TableFormat
 from rowbus.spark.lake.tables.followed_table import COPY, FollowedTable
 from rowbus.spark.lake.tables.writer import StagedFiles, TablesSettings, TablesWriter, staged_changes
+from rowbus.spark.pipelines.replica import ReplicaPlan, copy_tables
+from rowbus.spark.schema import ensure
+from rowbus.spark.sink.commit.batch import BatchKey, Task, new_writer
+from rowbus.spark.sink.commit.task import TaskAttempt, stage_rows
+from rowbus.spark.sink.targets.changes import ChangesTarget
+from tests.chaos.server import Server
 
+_arrow: Any = pa  # its stubs lack this function
+TOGETHER = 8
 TYPE = '{"op":"UPDATE","table":["public","texts"],"pkey":["id"]}'
 EVENT: dict[str, pa.DataType] = {
     "ev_id": pa.int64(),
@@ -60,6 +71,12 @@ def event(number: int, rows: int) -> pa.RecordBatch:
     values = (number, 5, TYPE, row, "public.texts", row if number % 2 else None)
     arrays = [pa.array([value], kind) for value, kind in zip(values, EVENT.values(), strict=True)]
     return pa.RecordBatch.from_arrays(arrays, names=list(EVENT))
+
+
+def together(first: int, rows: int) -> pa.RecordBatch:
+    """Give events in one batch, as the log's source does of 16 MB."""
+    found: pa.RecordBatch = _arrow.concat_batches([event(first + each, rows) for each in range(TOGETHER)])
+    return found
 
 
 def alone(what: str, work: Callable[[], None]) -> None:
@@ -105,7 +122,49 @@ def measure(folder: Path, kind: TableFormat, rows: int, changes: int) -> None:
     alone("merge", merge)
 
 
+def measure_replica(folder: Path, rows: int, changes: int) -> None:
+    """Measure a replica on a server of its own, whose processes are not counted."""
+    target: Any = ChangesTarget("copy")
+    key, task = BatchKey("query", "replica:copy", "query", 0), Task(0, 1, "query", 0)
+    plan, staged = ReplicaPlan("changes", "copier", "copy", "copy", None), folder / "staged"
+    server = Server(folder / "server")
+    server.initialise()
+    server.start()
+    database = Database(server.dsn("postgres"))
+
+    def copy() -> None:
+        copy_tables(database, database, plan, lambda _line: None)
+
+    def stage() -> None:
+        batches = (together(first, rows) for first in range(0, changes, TOGETHER))
+        with database.session() as session:
+            attempt = TaskAttempt(target, key, new_writer(), task)
+            staged.write_bytes(pickle.dumps(stage_rows(session, attempt, batches, pa.schema(EVENT))))
+
+    def merge() -> None:
+        with database.session() as session, session.transaction():
+            target.publish(session, [pickle.loads(staged.read_bytes())], key)  # noqa: S301 - our own
+
+    try:
+        with database.session() as session:
+            install_now(session)
+            ensure(session)
+        with psycopg.connect(server.dsn("postgres"), autocommit=True) as connection:
+            connection.execute("create table texts (id int primary key, text text)")
+            connection.execute("select pgq.create_queue('changes')")
+            connection.execute("select pgq.capture_table('texts', 'changes')")
+            for number in range(rows):
+                connection.execute("insert into texts values (%s, %s)", [number, text()])
+        for what, work in (("copy", copy), ("stage", stage), ("merge", merge)):
+            alone(what, work)
+    finally:
+        server.stop()
+
+
 if __name__ == "__main__":
     numbers = [int(number) for number in sys.argv[2:]] or [256, 100]
     with tempfile.TemporaryDirectory() as made:
-        measure(Path(made), cast("TableFormat", sys.argv[1]), numbers[0], numbers[1])
+        if sys.argv[1] == "replica":
+            measure_replica(Path(made), *numbers)
+        else:
+            measure(Path(made), cast("TableFormat", sys.argv[1]), *numbers)

@@ -83,6 +83,17 @@ def test_masked_columns_are_masked_in_the_copy_and_in_changes(lake: Following) -
     assert lake.rows("public.people") == rows
 
 
+def test_a_job_outlives_the_end_of_its_last_table(lake: Following) -> None:
+    lake.make("notes", "id int primary key")
+    lake.settings = replace(lake.settings, tables=("public.notes",))
+    lake.copy()
+    lake.run("alter table notes rename to parked", "insert into parked values (1)")
+    lake.apply()
+    lake.run("alter table parked rename to notes", "insert into notes values (2)")
+    lake.apply()
+    assert lake.rows("public.notes") == [(1,), (2,)]
+
+
 def test_partitions_are_one_table_as_root(lake: Following) -> None:
     lake.run("create table parts (id int primary key, v text) partition by range (id)")
     lake.run("create table low partition of parts for values from (0) to (10)")

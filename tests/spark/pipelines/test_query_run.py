@@ -11,7 +11,7 @@ import pytest
 from rowbus import errors
 from rowbus.errors import ConfigurationError, ConsumerBusyError, RowbusError, StorageError
 from rowbus.spark.pipelines import policy
-from rowbus.spark.pipelines.policy import JAVA_ENDED, TRIES, explain, pause_before
+from rowbus.spark.pipelines.policy import JAVA_ENDED, TRIES, Failures, explain, pause_before
 from rowbus.spark.pipelines.query_run import Progress, Stop, keep_running
 from tests.fixtures.every import every
 from tests.spark.observation.reports import BATCH, report
@@ -67,6 +67,9 @@ def test_a_query_begins_again_after_faults_that_pass_and_counts_each_batch_once(
         Query(report() | {"batchId": batch}, fails=Exception("crashed")) for batch in range(TRIES + 1)
     ]
     endless = [Query(fails=lost) for _ in range(3 * TRIES)]
+    endless.append(
+        Query(fails=Exception("altered"))
+    )  # the first of its kind: what passes counts against no other
     again = Query(report() | {"batchId": TRIES + 1})
     assert keep_running(beginning(*crashing, *endless, again)).batches == len(crashing) + 1
     outages = [each.getMessage() for each in caplog.records][-2:]
@@ -122,7 +125,7 @@ def test_each_failure_is_begun_again_as_long_as_it_may_pass(
 ) -> None:
     found = explain(error)
     assert type(found) is kind
-    failures = [number for number in range(1, 40) if pause_before(found, number) is not None]
+    failures = [each for each in range(1, 40) if pause_before(found, Failures(each, each)) is not None]
     assert failures == ([] if again is None else list(range(again, (last or 39) + 1)))
 
 

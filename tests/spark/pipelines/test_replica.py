@@ -495,6 +495,61 @@ def test_a_change_that_rows_do_not_show_is_never_passed_over(shop: Shop, change:
     assert not shop.copy(plan)
 
 
+def test_what_is_told_late_of_an_earlier_table_of_the_name_is_copied_for_once(shop: Shop) -> None:
+    """Without event triggers the log is told of a new name when a row comes: after the next table was copied."""
+    run = shop.connection.execute
+    run("create table notes (id int primary key); select pgq.capture_table('notes', 'changes')")
+    run("alter event trigger pgq_table_changed disable; alter table notes rename to parked")
+    with psycopg.connect(shop.dsn) as busy:
+        busy.execute("lock table parked")  # so that who captures the next cannot tell
+        run("create table notes (id int primary key); select pgq.capture_table('notes', 'changes')")
+    plan = PLAN._replace(schema="copy")
+    shop.copy(plan)
+    run("insert into parked values (1); insert into notes values (2)")
+    with pytest.raises(StorageError, match=r"public\.notes was altered"):
+        shop.apply()
+    assert shop.copy(plan)["public.notes"] == 1
+    assert shop.apply()
+    assert shop.texts("public.notes") == shop.texts("copy.notes")
+    assert not shop.copy(plan)
+
+
+def test_what_is_told_twice_may_commit_in_any_order(shop: Shop) -> None:
+    shop.copy()
+    told = """
+        insert into pgq.capture_shape (cs_queue, cs_table, cs_trigger, cs_shape, cs_change, cs_event)
+        select 'changes', table_id, trigger_name, shape, change, pgq.append_change('changes', 'ALTER', change)
+        from pgq.capture_status, pgq.shown_shape(table_id, trigger_args) as shape,
+            jsonb_build_object('before', shape, 'after', shape) as change where table_name = 'public.orders'
+    """
+    with psycopg.connect(shop.dsn) as first:
+        first.execute(told)
+        shop.connection.execute(told)
+        assert "public.orders" in shop.copy()
+    with pytest.raises(StorageError, match=r"public\.orders was altered"):
+        shop.apply()
+    assert "public.orders" in shop.copy()
+    assert shop.apply()
+    assert not shop.copy()
+
+
+def test_a_job_that_runs_outlives_the_end_of_chosen_tables_and_changes_of_others(shop: Shop) -> None:
+    """Others: the replica has them from a run that chose more."""
+    shop.copy()
+    chosen = PLAN._replace(tables=["orders"])
+    shop.connection.execute("alter table readings add column more int; alter table orders rename to former")
+    with pytest.raises(StorageError, match="was altered"):
+        shop.apply()
+    with pytest.raises(ConfigurationError, match="Not captured"):
+        shop.copy(chosen)
+    assert shop.copy(chosen._replace(begun=True)).keys() == {"public.readings"}
+    assert shop.apply()
+    shop.connection.execute("alter table former rename to orders; insert into orders (id) values (1)")
+    assert shop.apply()
+    assert shop.copy(chosen._replace(begun=True)) == {"public.orders": 1}
+    assert shop.differences() == []
+
+
 def test_what_was_written_while_a_table_was_not_captured_is_copied_at_the_next_run(shop: Shop) -> None:
     shop.copy()
     shop.connection.execute("select pgq.release_table('orders', 'changes')")

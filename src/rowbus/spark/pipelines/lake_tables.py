@@ -171,7 +171,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
         with releasing(spark, consumer, origin, query=name):
             done = run(writer, follow=follow, name=name, prepare=checkpoint.prepare, watch=watch, stop=stop)
     release(done.ends, consumer=consumer, dsn=origin)
-    found = {source: table.path for source, table in followed_tables(settings).items()}
+    found = {source: table.path for source, table in followed_tables(settings, begun=True).items()}
     return LakeReport(found, copied, done.batches, done.events, folder.versions())
 
 

@@ -7,7 +7,7 @@ the error and of how often the query has failed without a micro-batch between.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from rowbus import errors
 from rowbus.errors import (
@@ -69,20 +69,32 @@ def _is_java_gone(error: Exception) -> bool:
     return unanswered or name == "Py4JNetworkError" or isinstance(error, ConnectionError)
 
 
-def pause_before(error: RowbusError, failures: int) -> float | None:
+class Failures(NamedTuple):
+    """The failures of a query in a row, without a micro-batch between."""
+
+    all: int = 0
+    doubtful: int = 0
+    """Those that may come again for ever, unlike a server that restarts."""
+
+    def and_one(self, error: RowbusError) -> Failures:
+        """Return these and one more."""
+        return Failures(self.all + 1, self.doubtful + (not isinstance(error, _PASSES)))
+
+
+def pause_before(error: RowbusError, failures: Failures) -> float | None:
     """Return how long to wait before a query that failed is begun again; None: it never would go on.
 
-    `failures` counts in a row, without a micro-batch between. What surely passes (a server that restarts) is waited for
-    without end. Another query of the same name may be the one that failed just now, so that counts from the second on.
+    What surely passes (a server that restarts) is waited for without end, and counts against nothing else.
+    Another query of the same name may be the one that failed just now, so that counts from the second on.
     """
-    if not isinstance(error, _PASSES) and (failures > TRIES or not _may_pass(error, failures)):
+    if not isinstance(error, _PASSES) and (failures.doubtful > TRIES or not _may_pass(error, failures)):
         return None
-    return doubling(failures, first=FIRST_PAUSE, most=LONGEST_PAUSE)
+    return doubling(failures.all, first=FIRST_PAUSE, most=LONGEST_PAUSE)
 
 
-def _may_pass(error: RowbusError, failures: int) -> bool:
+def _may_pass(error: RowbusError, failures: Failures) -> bool:
     if isinstance(error, ConsumerBusyError):
-        return failures > 1
+        return failures.all > 1
     return isinstance(error, _MAY_PASS) and not isinstance(error, _STAYS) and str(error) != JAVA_ENDED
 
 

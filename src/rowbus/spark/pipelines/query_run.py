@@ -18,7 +18,7 @@ from rowbus.running.critical import Outage
 from rowbus.running.functions import check_function
 from rowbus.spark.log_source.offset import offsets_from_json
 from rowbus.spark.micro_batch import behind
-from rowbus.spark.pipelines.policy import explain, pause_before
+from rowbus.spark.pipelines.policy import Failures, explain, pause_before
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -117,13 +117,13 @@ def keep_running(
     told of progress.
     """
     check_listeners(watch)
-    seen, failures, stop = _ProgressReader(Outage("The query", logger)), 0, stop or Stop()
+    seen, failures, stop = _ProgressReader(Outage("The query", logger)), Failures(), stop or Stop()
     while True:
         batches = seen.progress.batches
         try:
             return _run(begin, seen, watch, stop)
         except RowbusError as error:
-            failures = 1 if seen.progress.batches > batches else failures + 1
+            failures = (Failures() if seen.progress.batches > batches else failures).and_one(error)
             pause = pause_before(error, failures)
             if pause is None:
                 raise

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
+from glob import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.postgresql.transfer import pass_on
@@ -210,6 +211,9 @@ class ReplicaPlan(NamedTuple):
     resync: Sequence[str] = ()
     """Patterns of tables to copy once more, while the others stay as they are."""
 
+    begun: bool = False
+    """Whether the job runs: a table that was renamed, dropped or released since is left as it is."""
+
 
 class _SourceTables(NamedTuple):
     """The source's tables in one snapshot."""
@@ -243,7 +247,8 @@ def _copy_in_snapshot(
 ) -> dict[str, int]:
     with _snapshot(reading) as snapshot:
         captured = reading.run(describe_tables(plan.log))
-        wanted = wanted_tables(captured, plan)
+        held = [it.source for it in writing.run(list_replica_tables(plan.replica)) if it.shape != LEFT]
+        wanted = wanted_tables(captured, plan, held)
         _refuse_itself(wanted, plan, same=same)
         _leave_released(writing, plan, {table.name for table in captured}, tell)
         return _copy(reading, writing, plan, _SourceTables(snapshot, wanted), tell)
@@ -260,7 +265,7 @@ def copy_beside(source: Database, target: Database, plan: ReplicaPlan, tell: Tel
         with _snapshot(session):
             wanted = wanted_tables(session.run(describe_tables(plan.log)), plan)
     again = sorted(named([table.name for table in wanted], plan.resync))
-    return copy_tables(source, target, plan._replace(tables=again, resync=(ALL,)), tell)
+    return copy_tables(source, target, plan._replace(tables=again, resync=[*map(escape, again)]), tell)
 
 
 def named(tables: Collection[str], patterns: Sequence[str]) -> set[str]:
@@ -323,11 +328,17 @@ def _copy(
     return rows
 
 
-def wanted_tables(captured: Sequence[CapturedTable], plan: ReplicaPlan) -> list[CapturedTable]:
-    """Choose the tables of a plan; raises ConfigurationError for those that cannot be replicated."""
-    chosen = [table for table in captured if plan.tables is None or _is_named(table, plan.tables)]
+def wanted_tables(
+    captured: Sequence[CapturedTable], plan: ReplicaPlan, held: Collection[str] = ()
+) -> list[CapturedTable]:
+    """Choose the tables of a plan, and those that the replica has; raises ConfigurationError for what cannot be."""
+    chosen = [
+        table
+        for table in captured
+        if plan.tables is None or table.name in held or _is_named(table, plan.tables)
+    ]
     missing = [name for name in plan.tables or () if not any(_is_named(table, [name]) for table in captured)]
-    if missing or not chosen:
+    if (missing or not chosen) and not plan.begun:
         there = ", ".join(table.name for table in captured) or "no table"
         raise ConfigurationError(
             f'Not captured into log "{plan.log}": {", ".join(missing) or "any table"}; captured is {there}. '

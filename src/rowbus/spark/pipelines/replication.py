@@ -88,10 +88,13 @@ def replicate(  # noqa: PLR0913 - an argument for each option
     ]
     copied: dict[str, int] = {}
 
+    wanted = plan
+
     def copy() -> None:
         """Copy what is missing or altered; what was asked for again only once."""
-        wanted = plan._replace(again=False, resync=()) if copied else plan
+        nonlocal wanted
         copied.update(copy_tables(databases[0], databases[1], wanted, tell or _say_nothing))
+        wanted = plan._replace(again=False, resync=(), begun=True)
 
     name = f"replicate {consumer}"
     writer = _changes(

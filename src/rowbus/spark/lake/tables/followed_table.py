@@ -59,12 +59,17 @@ NUMBERS: Final = 2**32
 """A copy's number is up to so much above that of the last: two processes that copy at once do not take the same."""
 
 
-def chosen(captured: Sequence[SourceTable], patterns: Sequence[str], log: str) -> list[SourceTable]:
-    """Return the tables that a pattern names; raises ConfigurationError for none, and for those that cannot follow."""
+def chosen(
+    captured: Sequence[SourceTable], patterns: Sequence[str], log: str, *, begun: bool = False
+) -> list[SourceTable]:
+    """Return the tables that a pattern names; raises ConfigurationError for those that cannot follow, and for none.
+
+    None do once a job has `begun`: its last table may be renamed, dropped or released, and come back.
+    """
     names = [table.name for table in captured]
     wanted = {name for pattern in patterns for name in tables_named(names, pattern)}
     found = [table for table in captured if table.name in wanted]
-    if not found:
+    if not found and not begun:
         there = ", ".join(table.name for table in captured) or "no table"
         raise ConfigurationError(
             f'No table captured into log "{log}" is named {" or ".join(patterns)}; captured is {there}. '

@@ -234,12 +234,12 @@ class TablesWriter(DataSourceStreamArrowWriter):
 
 
 def followed_tables(
-    settings: TablesSettings, folder: LakeFolder | None = None
+    settings: TablesSettings, folder: LakeFolder | None = None, *, begun: bool = False
 ) -> dict[str, FollowedTable | VersionedTable]:
-    """Return the tables as they are in the database now, in a folder of these settings. Raises ConfigurationError."""
+    """Return the tables as they are in the database now, in a folder of these settings. Raises as `chosen` does."""
     with Database(settings.dsn, application_name="rowbus spark lake").session() as session:
         captured = session.run(describe_source_tables(settings.log))
-    tables = chosen(captured, settings.tables, settings.log)
+    tables = chosen(captured, settings.tables, settings.log, begun=begun)
     folder = folder or settled_folder(settings)
     names = {table.name for table in tables}
     return {
@@ -275,7 +275,7 @@ def apply_batch(
     again = set(chain.from_iterable(asked.values()))
 
     def apply() -> tuple[list[str], dict[str, int]]:
-        tables = followed_tables(settings, folder)
+        tables = followed_tables(settings, folder, begun=True)
         with folder.together():
             for name, table in tables.items():
                 told = changes.get(name, ())

@@ -1,7 +1,8 @@
 -- Say what a replica of the tables captured into a log has to look like: name, columns with their types (and schema),
 -- those that are NOT NULL, the key (none: rows are counted), what the trigger was told, the statement that copies the rows, and a
--- text that is another after each change of shape that the log was told, with other partitions, and when the table was
--- captured no longer for a while.
+-- text that is another after each event that tells of a change of shape by this table's name (they are counted: one may commit
+-- after a later one, or be told late of a table that had the name before), with other partitions, and when the table was captured
+-- no longer for a while.
 -- Needs a search_path of pg_catalog alone, so that types are spelt with their schema. Locks nothing.
 -- Returns a row a trigger, in the order of `tables.replica.CapturedTable`.
 select
@@ -28,6 +29,15 @@ select
     ) as copying,
     concat_ws(
         ':', class.oid, status.trigger_id, status.told,
+        (
+            select count(*)
+            from pgq.capture_shape as told
+            where
+                told.cs_queue = status.queue_name and told.cs_event is not null
+                and to_jsonb(array[namespace.nspname, class.relname]::text[]) in (
+                    told.cs_change -> 'before' -> 'table', told.cs_change -> 'after' -> 'table'
+                )
+        ),
         (
             select string_agg(concat_ws(' ', i.inhrelid, i.xmin), ',' order by i.inhrelid)
             from pg_catalog.pg_partition_tree(class.oid) as tree
