@@ -14,7 +14,7 @@ from rowbus.endpoint.steps.chain import with_mutators
 from rowbus.errors import ConfigurationError, InvalidHeaderError
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
-from rowbus.messages.mutators import Mutator, checked_mutators, put_on, with_changes
+from rowbus.messages.mutators import Mutator, checked_mutator, put_on, with_changes
 from rowbus.testing import run_handlers
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.transport import SimulatedError, eventually, in_all_modes
@@ -381,7 +381,7 @@ def test_what_no_receiver_could_read_does_not_leave(written: tuple[str, str], er
 
 def test_what_is_no_mutator_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"rowbus\.Mutator"):
-        checked_mutators(["no mutator"])
+        checked_mutator("no mutator")
 
 
 # --------------------------------------------------------------------------------------------------------------- values

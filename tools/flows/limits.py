@@ -39,10 +39,10 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "send": Limits(Limit(51, 35), Limit(253, 150), Limit(427)),
-    "fail": Limits(Limit(60, 45), Limit(298), Limit(1177)),
-    "delayed": Limits(Limit(29), Limit(128), Limit(168)),
-    "event": Limits(Limit(33), Limit(195), Limit(286)),
+    "send": Limits(Limit(49, 35), Limit(242, 150), Limit(427)),
+    "fail": Limits(Limit(59, 45), Limit(286), Limit(1129)),
+    "delayed": Limits(Limit(29), Limit(127), Limit(164)),
+    "event": Limits(Limit(34), Limit(196), Limit(290)),
     "sink": Limits(Limit(18), Limit(125), Limit(232)),
     "lake": Limits(Limit(40), Limit(305), Limit(626)),
     "retry": Limits(Limit(26), Limit(108), Limit(176)),

@@ -9,9 +9,8 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rowbus.endpoint.decisions import is_control
 from rowbus.errors import ConfigurationError, RowbusError
-from rowbus.messages.headers import Header, decode_headers
+from rowbus.messages.headers import Header, decode_headers, is_control
 from rowbus.running.scope import contained
 from rowbus.settings import TransactionMode
 from rowbus.transport.claims.claim_check import off_the_wire

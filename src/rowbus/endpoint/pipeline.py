@@ -15,10 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.context import STOPPED, Context, SyncContext
-from rowbus.endpoint.decisions import is_control
 from rowbus.endpoint.long_context import LongContext, SyncLongContext
 from rowbus.errors import HandlerError, UnknownMessageTypeError
-from rowbus.messages.headers import Header
+from rowbus.messages.headers import Header, is_control
 from rowbus.messages.message_names import MessageSubject
 from rowbus.messages.return_code import RETURN_CODE, return_code_of
 from rowbus.messages.timestamps import format_timestamp

@@ -251,6 +251,12 @@ def _write_slowly(headers: Mapping[str, str | None]) -> str:
     return text
 
 
+def is_control(headers: Mapping[str, str | None]) -> bool:
+    """Say whether a message is a control message, which no handler gets: any spelling of `true`, as in .NET."""
+    value = headers.get(Header.CONTROL_MESSAGE)
+    return value is not None and value.lower() == "true"
+
+
 def parse_enclosed_types(value: str | None) -> tuple[str, ...]:
     """Read EnclosedMessageTypes: the wire names of a message's types, most concrete first.
 

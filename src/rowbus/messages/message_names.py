@@ -7,6 +7,7 @@ given, the most concrete first.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -20,19 +21,14 @@ if TYPE_CHECKING:
 UNTYPED: Final = ""
 
 
+@dataclass(slots=True, eq=False)
 class MessageSubject:
-    """A message in hand: what lines about it say."""
+    """A message in hand: what lines about it say. Its headers are not read before a line is written."""
 
-    __slots__ = ("_endpoint", "_headers", "handler", "id")
-
-    def __init__(
-        self, message_id: str, headers: Mapping[str, str | None], endpoint: str, handler: str = ""
-    ) -> None:
-        """Take its headers as they are; nothing is read before a line is written."""
-        self.id = message_id
-        self.handler = handler
-        self._headers = headers
-        self._endpoint = endpoint
+    id: str
+    _headers: Mapping[str, str | None]
+    _endpoint: str
+    handler: str = ""
 
     def description(self) -> str:
         """Return what names it to people: its id, its type and its handler, as far as they are known."""

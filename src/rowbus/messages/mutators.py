@@ -108,11 +108,6 @@ def bound_mutators(mutators: Iterable[Mutator], addresses: Addresses, most_bytes
     return tuple(bound)
 
 
-def who_drafts(mutators: Iterable[Mutator]) -> tuple[Mutator, ...]:
-    """Return those of some mutators that look at messages before they are written."""
-    return tuple([one for one in mutators if type(one).leaving is not Mutator.leaving])
-
-
 def put_on(message: OutgoingMessage, mutators: Sequence[Mutator]) -> OutgoingMessage:
     """Return a message as it goes on the wire, changed by the mutators in their order.
 
@@ -161,11 +156,6 @@ def with_changes(
         **{name: value for name, value in received.items() if name in after or name not in before},
         **changed,
     }
-
-
-def checked_mutators(mutators: Iterable[object]) -> tuple[Mutator, ...]:
-    """Return mutators as they are; raises ConfigurationError for what is none."""
-    return tuple(map(checked_mutator, mutators))
 
 
 def checked_mutator(mutator: object) -> Mutator:

@@ -23,7 +23,7 @@ from rowbus.messages.bodies.serializer import Serializer
 from rowbus.messages.dispatch import AnySend, DelayedSend, Multicast, Send
 from rowbus.messages.headers import Identity
 from rowbus.messages.message_types import DEFAULT
-from rowbus.messages.mutators import Mutator, bound_mutators, checked_mutators
+from rowbus.messages.mutators import Mutator, bound_mutators, checked_mutator
 from rowbus.messages.outgoing import Due, Options, Origin, UniqueMessageId
 from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.claims.claim_check import ClaimCheck
@@ -169,7 +169,7 @@ class ConnectionVerbs(Verbs):
         create_missing: bool,
     ) -> None:
         replies = None if reply_to is None else address_of(reply_to, addresses).canonical
-        bound = bound_mutators(checked_mutators(mutators), addresses, LARGEST_MESSAGE)
+        bound = bound_mutators(map(checked_mutator, mutators), addresses, LARGEST_MESSAGE)
         self._composer = Composer(addresses, Origin(sender, replies), serializer=serializer, mutators=bound)
         self._inserts = Inserts(
             address_of(subscription_table, addresses),

@@ -28,7 +28,7 @@ from rowbus.messages.message_types import (
     refuse_misuse,
     serialize,
 )
-from rowbus.messages.mutators import Draft, KeepingMutator, put_on, who_drafts
+from rowbus.messages.mutators import Draft, KeepingMutator, Mutator, put_on
 from rowbus.messages.outgoing import NO_OPTIONS, Content, HeaderText, compose
 from rowbus.messages.return_code import ReturnCode, answer_of
 from rowbus.running.bounded import Bounded
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from rowbus.messages.bodies.serializer import Serializer
     from rowbus.messages.dispatch import AnySend
     from rowbus.messages.message import OutgoingMessage
-    from rowbus.messages.mutators import Mutator
     from rowbus.messages.outgoing import Options, Origin
 
     MessageType = str | tuple[str, ...] | None
@@ -83,7 +82,7 @@ class Composer:
         self.addresses = addresses
         self.origin = origin
         self.mutators = mutators
-        self._drafting = who_drafts(mutators)
+        self._drafting = [one for one in mutators if type(one).leaving is not Mutator.leaving]
         if serializer is not DEFAULT:
             check_serializer(serializer)
         self._serializer = serializer

@@ -100,15 +100,17 @@ class PublishOptions(TypedDict, total=False):
 
 
 def asked(kind: Any, options: Mapping[str, object]) -> Options:  # noqa: ANN401 - a class of options
-    """Return the options of a call as a value; raises TypeError for one of another kind, as Python does."""
-    if not options:
-        return NO_OPTIONS
+    """Return the options of a call as a value, `NO_OPTIONS` where none is other than by default.
+
+    Raises TypeError for one of another kind, as Python does.
+    """
     if not options.keys() <= kind.__optional_keys__:
         other = min(options.keys() - kind.__optional_keys__)
         raise TypeError(
             f"got an unexpected keyword argument {other!r}; the options are {', '.join(_notes(kind))}"
         )
-    return Options(**cast("dict[str, Any]", options))
+    given = Options(**cast("dict[str, Any]", options))
+    return NO_OPTIONS if given == NO_OPTIONS else given
 
 
 def options_of(kind: Any) -> Callable[[F], F]:  # noqa: ANN401 - as above

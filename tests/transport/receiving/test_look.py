@@ -15,7 +15,6 @@ from rowbus.messages.message import MessageRow
 from rowbus.testing import FakeClock
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving.decisions import INTERVAL, MARGIN, LowerBound
-from rowbus.transport.receiving.rounds import Look
 from tests.conformance.transport import eventually
 from tests.fixtures.sessions import answers, message, put
 
@@ -32,9 +31,9 @@ class Slots:
 
     async def look(self, session: ReceiveSession, most: int = 1) -> list[MessageRow]:
         """Receive and commit."""
-        look = Look(self.queue, most, self.bound, self.clock(), most_bytes=1_000, passed_over=())
-        rows = await session.begin(look.statement)
-        look.saw(rows)
+        bound, began = self.bound.claim(), self.clock()
+        rows = await session.begin(self.queue.receive(most, bound, most_bytes=1_000))
+        self.bound.looked(bound, began, rows[-1].seq if rows else None)
         await session.commit()
         return rows
 

@@ -47,6 +47,8 @@ class ReceiveSession(AsyncSession):
     """The connection of one receiving slot and the receive transaction on it."""
 
     connection: HandlerConnection
+    is_stained = False
+    """Whether a handler has changed what outlives its transaction, and is not put back: never."""
 
     def __init__(self, connection: HandlerConnection) -> None:
         """Use a connection in autocommit mode; transactions are begun and ended by the verbs below."""
@@ -188,11 +190,6 @@ class ReceiveSession(AsyncSession):
         self.connection.own_settings = self.connection.clearing = ()
         if settings and not self.closed:
             await self._exchange(settings)
-
-    @property
-    def is_stained(self) -> bool:
-        """Whether a handler has changed what outlives its transaction, and is not put back: never."""
-        return False
 
     async def abandon(self) -> None:
         """Give the connection up while a handler's thread still uses it: the server rolls the transaction back.

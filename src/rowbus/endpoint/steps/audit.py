@@ -123,8 +123,7 @@ class Audit:
         """Return the step that processes a message and, if that succeeds, leaves word of it."""
 
         def step(delivery: Delivery) -> Awaitable[None]:
-            asked = _acknowledgement_queue(delivery.headers, delivery.receive_address)
-            if self._queue is None and asked is None:
+            if self._queue is None and Header.RETRY_ACKNOWLEDGEMENT_QUEUE not in delivery.headers:
                 return proceed(delivery)
             return self._process(proceed, delivery)
 

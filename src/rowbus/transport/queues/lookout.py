@@ -157,19 +157,16 @@ class Lookout:
     async def _run(self) -> None:
         try:
             while True:
-                await self._go_on()
+                try:
+                    await self._turn()
+                except Exception as error:  # noqa: BLE001 - of any error those who wait are told, and try again
+                    await close(self._forget())
+                    failed, self._due = self._due, {}
+                    for watch in failed:
+                        watch.fail(error)
+                    await self._changed.wait()
         finally:
             await close(self._forget())
-
-    async def _go_on(self) -> None:
-        try:
-            await self._turn()
-        except Exception as error:  # noqa: BLE001 - of any error those who wait are told, and try again
-            await close(self._forget())
-            failed, self._due = self._due, {}
-            for watch in failed:
-                watch.fail(error)
-            await self._changed.wait()
 
     async def _turn(self) -> None:
         """Listen for what is new, look for what is due, or wait."""

@@ -25,6 +25,7 @@ from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
 from rowbus.transport.lanes.lane_table import rewrite
 from rowbus.transport.queues.table import Place, queue_table
 from rowbus.transport.receiving.decisions import (
+    FROM_THE_START,
     LARGEST,
     Interruption,
     Round,
@@ -66,7 +67,6 @@ LOOKED_AT = 1000  # rows among which oversized ones are looked for, the oldest
 BUSY_AFTER = (
     0.1  # seconds a round lasts before the receiver stops listening for notifications it does not need
 )
-HOLD_BACK_TAKEN = 1.0  # seconds, at most, until a slot notices that it has lost its connection
 HOLD_BACK = 30.0  # seconds, at most, until it is known why a message's connection broke
 LAPSES_AFTER = 300.0  # seconds without a failure after which the next is an outage of its own
 
@@ -199,13 +199,10 @@ class Receiver(Service):
         if self.order is not None:  # what was committed late comes first, wherever the last look ended
             self._looks.bound.forget()
             self.order.passed_over(passed_over)
+        bound, began = self._looks.bound.claim(), self._looks.clock()
+        most_bytes = self._settings.max_message_size
         return Look(
-            self._table,
-            most,
-            self._looks.bound,
-            self._looks.clock(),
-            most_bytes=self._settings.max_message_size,
-            passed_over=passed_over,
+            self._table.receive(most, bound, most_bytes=most_bytes, passed_over=passed_over), bound, began
         )
 
     async def enter(self, session: AsyncSession, most: int) -> int:
@@ -224,21 +221,13 @@ class Receiver(Service):
 
     def looked(self, look: Look, rows: list[MessageRow]) -> int:
         """Note what a look found and return how many messages."""
-        found = look.saw(rows)
-        self._is_obstructed = self._is_obstructed or look.found_nothing
-        return found
+        self._looks.bound.looked(look.bound, look.began, rows[-1].seq if rows else None)
+        self._is_obstructed = self._is_obstructed or (not rows and look.bound == FROM_THE_START)
+        return len(rows)
 
     def put_back(self, rows: list[MessageRow]) -> None:
         """Note that these messages are in the queue again."""
         self._looks.bound.returned(rows[0].seq)
-
-    def claim(self, rows: list[MessageRow]) -> bool:
-        """Note that a slot has these in hand; false if another has one of them, which is passed over for a moment."""
-        taken = self.book.take([row.id for row in rows])
-        for row in rows if taken else ():
-            if row.id in taken:
-                self.hold_back(row, HOLD_BACK_TAKEN)
-        return not taken
 
     def hold_back(self, row: MessageRow, seconds: float) -> None:
         """Pass a message over for so long, and in a queue with order those of its key that come after it."""

@@ -23,7 +23,7 @@ from rowbus.transport.queues.lookout import QueueWatch
 from rowbus.transport.receiving.decisions import FROM_THE_START, LowerBound
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable
     from contextlib import AbstractAsyncContextManager
 
     from rowbus.database.sessions import AsyncSession, Database
@@ -326,30 +326,9 @@ class Permits:
                 count -= 1
 
 
-class Look:
-    """One look at the queue: the statement, and the lower bound's bookkeeping."""
+class Look(NamedTuple):
+    """One look of a slot at the queue: the statement, from where, and when it began."""
 
-    def __init__(
-        self,
-        table: QueueTable,
-        most: int,
-        bound: LowerBound,
-        started: float,
-        *,
-        most_bytes: int,
-        passed_over: Sequence[int],
-    ) -> None:
-        """Begin a look at `started`, for messages up to so many bytes, but not for those at some positions."""
-        self._bound = bound
-        self._from = bound.claim()
-        self._started = started
-        self.found_nothing = False
-        self.statement: Statement[list[MessageRow]] = table.receive(
-            most, self._from, most_bytes=most_bytes, passed_over=passed_over
-        )
-
-    def saw(self, rows: list[MessageRow]) -> int:
-        """Note what was found and return how many."""
-        self._bound.looked(self._from, self._started, rows[-1].seq if rows else None)
-        self.found_nothing = not rows and self._from == FROM_THE_START
-        return len(rows)
+    statement: Statement[list[MessageRow]]
+    bound: int
+    began: float

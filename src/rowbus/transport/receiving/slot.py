@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.receiving")
 
 
+HOLD_BACK_TAKEN = 1.0  # seconds, at most, until another slot notices that it has lost its connection
+
+
 class Slot:
     """Slot number `index` of a receiver; ends when the receiver stops or wants fewer slots."""
 
@@ -141,14 +144,17 @@ class Slot:
         self._receiver.look_again()
 
     def _claim(self, rows: list[MessageRow]) -> bool:
-        """Have no other slot handle these; false if one still does.
+        """Have no other slot handle these; false if one still does, which are passed over for a moment.
 
         It has lost its connection then, and does not know it yet: the row is to be counted before it is handled again.
         """
         self._let_go()
-        is_ours = self._receiver.claim(rows)
-        self._claimed = rows if is_ours else []
-        return is_ours
+        taken = self._receiver.book.take([row.id for row in rows])
+        self._claimed = [] if taken else rows
+        for row in rows if taken else ():
+            if row.id in taken:
+                self._receiver.hold_back(row, HOLD_BACK_TAKEN)
+        return not taken
 
     async def _give_back(self, fate: Fate) -> None:
         """Roll back what is in hand, as the fate of one row says."""

@@ -17,7 +17,7 @@ from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
 from rowbus.errors import ConfigurationError, HandlerError
 from rowbus.messages.message_types import DEFAULT
-from rowbus.messages.mutators import checked_mutators
+from rowbus.messages.mutators import checked_mutator
 from rowbus.messages.outgoing import Options
 from rowbus.running.handling import message_in_hand
 from rowbus.transport.composition import identity_of
@@ -74,7 +74,7 @@ class AsyncRequestClient:
         self._database = database
         self._schema = schema
         self._serializer = serializer
-        self._mutators = checked_mutators(mutators)
+        self._mutators = tuple(map(checked_mutator, mutators))
         self._answer_queue = answer_queue
         if answer_queue is not None:
             check_endpoint_name(answer_queue)
