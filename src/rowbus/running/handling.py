@@ -47,7 +47,7 @@ class Subject(Protocol):
         raise NotImplementedError
 
 
-class _Noted:
+class _SubjectScope:
     """Notes a subject for as long as it is entered: a class, which costs half of what a generator does."""
 
     __slots__ = ("_place", "_subject", "_token")
@@ -65,10 +65,10 @@ class _Noted:
         self._place.reset(self._token)
 
 
-handling: Final[Callable[[Subject], AbstractContextManager[None]]] = partial(_Noted, _message)
+handling: Final[Callable[[Subject], AbstractContextManager[None]]] = partial(_SubjectScope, _message)
 """Notes that handlers of a message run within."""
 
-concerning: Final[Callable[[Subject], AbstractContextManager[None]]] = partial(_Noted, _subject)
+concerning: Final[Callable[[Subject], AbstractContextManager[None]]] = partial(_SubjectScope, _subject)
 """Notes what the lines that are logged within are about, where no handler of a message runs."""
 
 
