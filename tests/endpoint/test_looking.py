@@ -6,11 +6,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 import rowbus
+from rowbus.database.statements import Statement
+from rowbus.messages.message import MessageRow
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving import receiver as receiver_module
 from rowbus.transport.receiving.decisions import Round
@@ -269,6 +271,23 @@ def _putting(received: asyncio.Queue[PlaceOrder]) -> Callable[[PlaceOrder], Awai
 
 
 # --- below the lower bound
+
+
+async def test_a_look_begins_near_what_the_one_before_found(
+    transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, receive = set[int](), QueueTable.receive
+
+    def noting(self: QueueTable, most: int, bound: int, **given: Any) -> Statement[list[MessageRow]]:  # noqa: ANN401 - as it takes
+        begun.add(bound)
+        return receive(self, most, bound, **given)
+
+    monkeypatch.setattr(QueueTable, "receive", noting)
+    await transport.send_numbered(200)
+    await transport.start(ignored)
+    await transport.wait_until_empty()
+
+    assert max(begun) > 100
 
 
 async def test_an_older_message_that_commits_late_is_found(transport: Transport) -> None:
