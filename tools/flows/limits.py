@@ -39,13 +39,13 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "send": Limits(Limit(49, 35), Limit(242, 150), Limit(427)),
+    "send": Limits(Limit(49, 35), Limit(241, 150), Limit(401)),
     "fail": Limits(Limit(59, 45), Limit(286), Limit(1129)),
     "delayed": Limits(Limit(29), Limit(127), Limit(164)),
     "event": Limits(Limit(34), Limit(196), Limit(290)),
-    "sink": Limits(Limit(18), Limit(125), Limit(232)),
-    "lake": Limits(Limit(40), Limit(305), Limit(626)),
-    "retry": Limits(Limit(26), Limit(108), Limit(176)),
+    "sink": Limits(Limit(19), Limit(127), Limit(236)),
+    "lake": Limits(Limit(41, 40), Limit(346), Limit(646)),
+    "retry": Limits(Limit(32), Limit(179), Limit(314)),
 }
 
 

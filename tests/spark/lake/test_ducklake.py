@@ -120,8 +120,11 @@ def test_rows_are_found_by_the_bounds_of_files_and_by_values_of_new_columns(lake
     lake.run("insert into orders values (2)")
     lake.copy()
     lake.run("insert into orders select generate_series(3, 6)")
-    lake.run("alter table orders add column state text default 'new', add column n int default 7")
+    lake.run(
+        "alter table orders add column state text default 'new', add column n int default 7, add column tags int []"
+    )
     lake.apply()
+    assert all(table.equal for table in compare_tables(lake.folder.path, "changes", ("*",), lake.dsn, str))
     with attached(lake.dsn) as duck:
         for where, count in (("id = 2", 1), ("id = 6", 1), ("n = 7", 6), ("n > 7", 0), ("state = 'new'", 6)):
             query = f"select count(*) from lake.public.orders where {where}"

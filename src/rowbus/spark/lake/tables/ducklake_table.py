@@ -268,6 +268,8 @@ def _is_apart(known: Any, within: tuple[Any, Any] | None) -> bool:  # noqa: ANN4
 
 
 def _repeated(column: LakeColumn, kind: pa.DataType, rows: int) -> Any:  # noqa: ANN401 - as above
+    if column.filled is None:
+        return _arrow.nulls(rows, kind)  # of a list, too, which no text becomes
     return _arrow.repeat(_arrow.scalar(column.filled, pa.string()), rows).cast(kind)
 
 
