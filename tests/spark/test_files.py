@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from rowbus.database.postgresql.database import Database
-from rowbus.database.statements import load
+from rowbus.database.statements import load, split_script
 from rowbus.messages.address import QueueAddress
 from rowbus.spark.schema import ensure
 from rowbus.transport.queues.postgresql import QueueTable
@@ -25,7 +25,9 @@ DEFINITIONS = files_for("postgresql", of=SPARK_SCHEMA)
 FILES = files_for("postgresql", of=SPARK, but=(SPARK_SCHEMA,))
 ORDERS = QueueAddress("public", "orders")
 IDENTIFIERS = {"schema": "pgq", "table": "event_template", "stage": "texts", "queue": ORDERS.table}
+LAKE = {"schema": "ducklake"}
 IDENTIFIERS_OF = {
+    "lake": LAKE,
     "queue_source": {"schema": ORDERS.schema},
     "send_stage": {"schema": ORDERS.schema, "stage": "messages"},
 }
@@ -41,7 +43,9 @@ def installed(pgq: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
     with Database(pgq.info.dsn).session() as session:
         ensure(session)
         session.run_all(QueueTable(ORDERS).create())
-    pgq.execute(STAGES.encode())
+    catalogue = load("spark/lake/sql/postgresql/create_catalogue.sql", identifiers=LAKE)
+    for text in (STAGES, "create schema ducklake", *split_script(catalogue.native.decode())):
+        pgq.execute(text.encode())
     return pgq
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import psycopg
 
@@ -73,16 +73,17 @@ SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})
 
 
 def translate(
-    error: psycopg.Error | UnicodeEncodeError,
+    given: psycopg.Error | UnicodeEncodeError,
     query: Query | None = None,
     *,
     sends: bool = False,
     server: str = "",
 ) -> RowbusError:
     """Return our error for one of the driver's; the caller raises it `from` the original. Notes a full disk."""
-    if isinstance(error, UnicodeEncodeError):
+    if is_a(given, UnicodeEncodeError):
         doing = "The database was given no text" if query is None else query.failing
-        return StorageError(f"{doing}: {_NO_TEXT.format(error.object)}", sqlstate=None, transient=False)
+        return StorageError(f"{doing}: {_NO_TEXT.format(given.object)}", sqlstate=None, transient=False)
+    error = cast("psycopg.Error", given)
     state = sqlstate_of(error)
     transient = is_transient(error) or (sends and state == _LOCKED)
     if state == _DISK_FULL:

@@ -1,5 +1,5 @@
 -- Begin a DuckLake: what it is, its first snapshot, and the schema that each one has.
--- Run it once, after the tables were made; returns nothing.
+-- Run it once, after the tables were made; locks its rows; returns nothing.
 with described as (
     insert into :"schema".ducklake_metadata (key, value)
     values

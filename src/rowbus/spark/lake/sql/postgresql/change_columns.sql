@@ -1,6 +1,6 @@
 -- Change the columns of a table in a DuckLake: some end with a snapshot, others begin with it.
 -- `ended` has their numbers, `begun` an array of objects. A column with another name or type ends and begins with the
--- same number. Run it once, in a snapshot that has begun; returns nothing.
+-- same number. Run it once, in a snapshot that has begun; locks its rows; returns nothing.
 with ended as (
     update :"schema".ducklake_column
     set end_snapshot = :'snapshot'::bigint

@@ -1,6 +1,7 @@
 -- Change the files of a table in a DuckLake: some end with a snapshot, others begin with it.
 -- `ended` has data files and `undone` those whose deletions end, by their numbers; `added` and `deletions` are arrays of
--- objects, `bounds` that of columns of new files. Run it once, in a snapshot that has begun; returns nothing.
+-- objects, `bounds` that of columns of new files. Run it once, in a snapshot that has begun; locks the rows it ends;
+-- returns nothing.
 with ended as (
     update :"schema".ducklake_data_file
     set end_snapshot = :'snapshot'::bigint

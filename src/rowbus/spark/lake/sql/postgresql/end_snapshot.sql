@@ -1,5 +1,5 @@
 -- End a snapshot of a DuckLake: the numbers that it came to, and what it changed.
--- Run it once, in the transaction that began it; returns nothing.
+-- Run it once, in the transaction that began it; locks its rows; returns nothing.
 with told as (
     insert into :"schema".ducklake_snapshot_changes (snapshot_id, changes_made, author, commit_message)
     values (:'snapshot'::bigint, :'changes'::text, 'Rowbus', :'message'::text)
