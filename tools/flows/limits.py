@@ -43,9 +43,9 @@ LIMITS = {
     "fail": Limits(Limit(59, 45), Limit(286), Limit(1129)),
     "delayed": Limits(Limit(29), Limit(127), Limit(164)),
     "event": Limits(Limit(34), Limit(196), Limit(290)),
-    "sink": Limits(Limit(19), Limit(127), Limit(236)),
-    "lake": Limits(Limit(41, 40), Limit(346), Limit(646)),
-    "retry": Limits(Limit(32), Limit(179), Limit(314)),
+    "sink": Limits(Limit(19, 18), Limit(127, 125), Limit(236, 232)),
+    "lake": Limits(Limit(41, 40), Limit(346, 305), Limit(646, 626)),
+    "retry": Limits(Limit(32, 26), Limit(179, 108), Limit(314, 176)),
 }
 
 

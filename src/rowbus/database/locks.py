@@ -119,11 +119,11 @@ async def name_holders(session: AsyncSession, holders: Statement[list[LockHolder
 
 def find_holders_now(session: Session, holders: Statement[list[LockHolder]]) -> str | None:
     """Do the same on a synchronous session; None when the lock is free, as far as this session can see."""
-    found = seen_holders_now(session, holders)
+    found = list_holders_now(session, holders)
     return describe(found) if found else None
 
 
-def seen_holders_now(session: Session, holders: Statement[list[LockHolder]]) -> list[LockHolder] | None:
+def list_holders_now(session: Session, holders: Statement[list[LockHolder]]) -> list[LockHolder] | None:
     """Return who holds a lock; None where this session may not know. Raises ConnectionLostError."""
     try:
         return session.run(holders)

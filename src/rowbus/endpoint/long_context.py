@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from rowbus.endpoint.context import Context, SyncContext
@@ -162,8 +163,16 @@ class LongDelivery(Step):
 
     step: Callable[[bool], AbstractAsyncContextManager[Step]]
     """Opens a transaction, which ends the work too if that is asked for."""
-    not_entered: dict[object, str]
-    """A sentence about each block that the handler has made, until it enters it."""
+
+    @cached_property
+    def not_entered(self) -> dict[object, str]:
+        """A sentence about each block that the handler has made, until it enters it."""
+        return {}
+
+    @property
+    def misuse(self) -> HandlerError | None:
+        """The error of a handler that never entered one of its blocks."""
+        return next(map(HandlerError, self.not_entered.values()), None)
 
     def announce(self, statement: str) -> object:
         """Note that a block was made, which is entered by such a statement; return what to forget when that is done."""

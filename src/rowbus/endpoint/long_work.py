@@ -287,8 +287,8 @@ class LongWork(Service):
         finally:
             delivery.over = delivery.over or ENDED
             left = await self._sessions.end_left(hand.sessions)
-        if error is None and (left or delivery.not_entered):
-            error = HandlerError(LEFT if left else next(iter(delivery.not_entered.values())))
+        if error is None:
+            error = HandlerError(LEFT) if left else delivery.misuse
         return error if error is not None or hand.is_finished else await self._finish(hand, delivery)
 
     async def _finish(self, hand: InHand, delivery: LongDelivery) -> BaseException | None:
@@ -452,7 +452,6 @@ class LongWork(Service):
         outside = cast("ReceiveSession", Outside(self._pool, hand.sessions))
         row, headers = _row(hand.work), decode_headers(hand.work.headers)
         delivery = LongDelivery(row, headers, address, outside, self._dispatcher, dict(items))
-        delivery.not_entered = {}
         delivery.step = partial(self._step, hand, delivery)
         delivery.note_progress = partial(self._note_progress, hand)
         return delivery

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from rowbus.endpoint.decisions import FailureStreak
 from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.endpoint.gathering import Gathering
 from rowbus.endpoint.installation import install
@@ -26,7 +27,7 @@ from rowbus.endpoint.steps.chain import with_mutators, with_own_steps, with_step
 from rowbus.endpoint.steps.control_messages import SessionKeeper
 from rowbus.endpoint.steps.duplicates import DuplicateFilter
 from rowbus.endpoint.steps.observation import Observation, timed
-from rowbus.endpoint.steps.throttle import FailureStreak, Throttle
+from rowbus.endpoint.steps.throttle import Throttle
 from rowbus.errors import StoreUnavailableError
 from rowbus.messages.outgoing import Origin
 from rowbus.platform.plug_ins import PlugIns

@@ -97,7 +97,7 @@ class ConsumerState(NamedTuple):
         return self.consumer.removesuffix(f"{MARK}{self.lane}") if self.lane else self.consumer
 
 
-class LogConsumers(NamedTuple):
+class ConsumerWithLanes(NamedTuple):
     """A consumer, and its lanes if it has some: then its figures are those of the worst, or of all together."""
 
     state: ConsumerState
@@ -109,18 +109,18 @@ class LogConsumers(NamedTuple):
         return f"{self.state.consumer} and {len(self.lanes)} lanes" if self.lanes else self.state.consumer
 
 
-def consumers_with_lanes(consumers: Iterable[ConsumerState]) -> list[LogConsumers]:
+def consumers_with_lanes(consumers: Iterable[ConsumerState]) -> list[ConsumerWithLanes]:
     """Put lanes, which are numbered from 0 and at least two, to their consumer; all others stay by themselves."""
     groups: dict[tuple[str, str], list[ConsumerState]] = {}
     for one in consumers:
         groups.setdefault((one.log, one.own_name), []).append(one)
-    found: list[LogConsumers] = []
+    found: list[ConsumerWithLanes] = []
     for group in groups.values():
         lanes = sorted(group, key=lambda one: int(one.lane or -1))
         if len(lanes) > 1 and [one.lane for one in lanes] == [str(number) for number in range(len(lanes))]:
-            found.append(LogConsumers(_together(lanes), tuple(lanes)))
+            found.append(ConsumerWithLanes(_together(lanes), tuple(lanes)))
         else:
-            found += map(LogConsumers, group)
+            found += map(ConsumerWithLanes, group)
     return found
 
 
@@ -287,7 +287,7 @@ def _judge_log(log: LogState) -> Iterator[Finding]:
         yield Finding(Level.WARN, subject, text, advice)
 
 
-def _judge(judged: LogConsumers) -> Iterator[Finding]:
+def _judge(judged: ConsumerWithLanes) -> Iterator[Finding]:
     consumer = judged.state
     subject = f'consumer "{judged.name}" of {_subject(consumer.log)}'
     pending = consumer.pending or 0

@@ -13,7 +13,7 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.database.locks import seen_holders_now
+from rowbus.database.locks import list_holders_now
 from rowbus.database.ownership import suspicious
 from rowbus.database.statements import run_steps_now
 from rowbus.log import catalog as log_catalog
@@ -152,7 +152,7 @@ class DelayedGauges(_Families):
         )
 
     def stands(self, address: QueueAddress, state: DelayedState, movers: int | None) -> None:
-        """Take how a table stands; `movers` is None where nobody may know how many lead."""
+        """Take how a table stands; `movers` is None where the server does not tell how many lead."""
         name = (str(address),)
         self.waiting.set(state.waiting, name)
         self.overdue.set(state.overdue, name)
@@ -327,7 +327,7 @@ class DatabaseGauges:
         looked = look_at_each(session, found.tables, lambda address: delayed_table(address).state(MOST))
         left_out |= found.left_out | looked.left_out
         for address, state in looked.answers.items():
-            movers = seen_holders_now(session, delayed_table(address).leaders())
+            movers = list_holders_now(session, delayed_table(address).leaders())
             gauges.stands(address, state, None if movers is None else len(movers))
         for address, rows in schedules(session, self._catalog):
             late = max(map(lateness, rows), default=timedelta())

@@ -252,7 +252,7 @@ def _write_slowly(headers: Mapping[str, str | None]) -> str:
 
 
 def is_control(headers: Mapping[str, str | None]) -> bool:
-    """Say whether a message is a control message, which no handler gets: any spelling of `true`, as in .NET."""
+    """Return whether headers are a control message's, which no handler gets: any spelling of `true`, as in .NET."""
     value = headers.get(Header.CONTROL_MESSAGE)
     return value is not None and value.lower() == "true"
 

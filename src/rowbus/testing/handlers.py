@@ -167,13 +167,7 @@ class LongAttempt(LongDelivery):
         self._begun = partial(Step, row, headers, address, inside, dispatcher, items={})
         self._outbox = outbox
         self.step = self._open
-        self.not_entered = {}
         self.note_progress = self._note
-
-    def ensure_entered(self) -> None:
-        """Raise HandlerError for a block that the handler made and never entered."""
-        for said in self.not_entered.values():
-            raise HandlerError(said)
 
     async def leave(self) -> None:
         """Send what the handler sent outside of its blocks, at its end; nothing after a block that finished it."""
@@ -247,13 +241,13 @@ async def run_handlers(
             if pipeline.takes_long(delivery):
                 delivery = LongAttempt(row, delivery.headers, delivery.receive_address, session, outbox)
             await process(delivery)
-            if isinstance(delivery, LongAttempt):
-                delivery.ensure_entered()
         except Exception as error:  # noqa: BLE001 - a handler may raise anything; the test looks at it
             return outbox.outcome(error)
         finally:
             pipeline.close()
     if isinstance(delivery, LongAttempt):
+        if delivery.misuse is not None:
+            return outbox.outcome(delivery.misuse)
         await delivery.leave()
     else:
         await outbox.leave(delivery.sends, immediate=False)

@@ -23,7 +23,7 @@ from rowbus.web.pages import Page, View
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from rowbus.log.diagnosis import LogConsumers, LogState
+    from rowbus.log.diagnosis import ConsumerWithLanes, LogState
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.traffic import Receivers
     from rowbus.web.sampling.snapshot import AbsentEndpoint, Instances, QueueFigures, Snapshot
@@ -218,7 +218,7 @@ class LogRow(NamedTuple):
     """A log with its consumers."""
 
     state: LogState
-    consumers: list[LogConsumers]
+    consumers: list[ConsumerWithLanes]
 
 
 def logs(snapshot: Snapshot) -> list[LogRow]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rowbus
-from rowbus.endpoint.steps.throttle import FailureStreak
+from rowbus.endpoint.decisions import FailureStreak
 from tests.conformance.endpoints import Endpoints, PlaceOrder
 from tests.conformance.transport import SimulatedError, eventually, within
 

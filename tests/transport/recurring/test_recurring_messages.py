@@ -41,9 +41,9 @@ class Refresh:
     pass
 
 
-@rowbus.event("Recurring.Happened")
+@rowbus.event("Recurring.Incident")
 @dataclass
-class Happened:
+class Incident:
     pass
 
 
@@ -261,7 +261,7 @@ async def test_a_restart_sends_no_tick_again_and_loses_none(endpoints: Endpoints
     assert moments == [moments[0] + number * OFTEN for number in range(len(moments))]
 
 
-def makes_event() -> Happened | None: ...
+def makes_event() -> Incident | None: ...
 
 
 def makes_dict() -> dict[str, Any]:
@@ -275,8 +275,8 @@ def makes_text() -> str:
 @rows(
     "make, text",
     [
-        (Happened, "Happened is an event: it is published to all"),
-        (makes_event, "Happened is an event"),
+        (Incident, "Incident is an event: it is published to all"),
+        (makes_event, "Incident is an event"),
         (makes_dict, "A dict does not say what message it is"),
         (makes_text, "str is the type of no message"),
     ],

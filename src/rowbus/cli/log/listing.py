@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.log.catalog import Capture, ShapeChange
-    from rowbus.log.diagnosis import LogConsumers, LogState
+    from rowbus.log.diagnosis import ConsumerWithLanes, LogState
     from rowbus.log.event import DeadEvent, Event
 
 LOGS = (
@@ -64,7 +64,7 @@ def log_json(log: LogState) -> dict[str, object]:
     return log._asdict()
 
 
-def consumer_row(given: LogConsumers) -> tuple[object, ...]:
+def consumer_row(given: ConsumerWithLanes) -> tuple[object, ...]:
     """Return a consumer as a row of the table."""
     consumer = given.state
     return (

@@ -25,7 +25,7 @@ from rowbus.errors.strangers import printable
 from rowbus.log import catalog as log_catalog
 from rowbus.log.consumers.lanes import change_lanes
 from rowbus.log.consumers.table import log_not_found
-from rowbus.log.diagnosis import LogConsumers, consumers_with_lanes
+from rowbus.log.diagnosis import ConsumerWithLanes, consumers_with_lanes
 from rowbus.log.log import Log
 from rowbus.log.range import NOTATION, Position, find_tick
 from rowbus.log.schema.installer import install_and_report
@@ -155,7 +155,7 @@ def consumers(
         found = session.run(log_catalog.consumer_states(name))
         if name and not found and not session.run(log_catalog.config(name)):
             raise log_not_found(name)
-    shown = [*map(LogConsumers, found)] if lanes else consumers_with_lanes(found)
+    shown = [*map(ConsumerWithLanes, found)] if lanes else consumers_with_lanes(found)
     if as_json:
         show_json([{**one.state._asdict(), "lanes": len(one.lanes)} for one in shown])
     elif found:
@@ -274,7 +274,7 @@ def lanes(
     with open_log_database(database).session() as session:
         known = consumers_with_lanes(session.run(log_catalog.consumer_states(name)))
         found = next((one for one in known if one.state.consumer == consumer), None)
-        found = found or LogConsumers(_consumer(session, name, consumer))
+        found = found or ConsumerWithLanes(_consumer(session, name, consumer))
         tick = change_lanes(session, found, by_key(count))
     say(f"{consumer} of log {name} has {count} lanes, which go on behind tick {tick}.")
 

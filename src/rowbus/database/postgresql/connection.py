@@ -22,7 +22,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.driver_hooks import forget_plans
-from rowbus.database.postgresql.faults import FAULTS, server_of, translate, translate_send
+from rowbus.database.postgresql.faults import FAULTS, translate, translate_send
 from rowbus.database.postgresql.pipelines import is_callers, run_pipelined, run_then
 from rowbus.database.postgresql.readiness import has_come, readable
 from rowbus.database.postgresql.roundtrip import UNKNOWN_PLAN, Roundtrips
@@ -109,7 +109,7 @@ class AsyncSession:
         except FAULTS as error:
             if sqlstate_of(error) == UNKNOWN_PLAN:
                 forget_plans(self.connection)
-            raise translate(error, query, server=server_of(self.connection)) from error
+            raise translate(error, query, connection=self.connection) from error
         return statement.decode(rows, cursor.rowcount)
 
     async def _run_then(
@@ -163,7 +163,7 @@ class AsyncSession:
         try:
             answers = await self._roundtrips.run(statements)
         except psycopg.Error as error:
-            raise translate_send(error, statements[0].query, server=server_of(self.connection)) from error
+            raise translate_send(error, statements[0].query, connection=self.connection) from error
         raise_first_failure(self.connection, statements, answers, translate_send)
 
     async def _run_or_undo(self, statements: Sequence[Statement[object]]) -> None:
@@ -207,7 +207,7 @@ class AsyncSession:
         answers: list[T | RowbusError] = []
         for statement, answer in zip(statements, await self._ask(statements), strict=True):
             if not answer.succeeded:
-                return [*answers, translate(answer.error, statement.query, server=server_of(self.connection))]
+                return [*answers, translate(answer.error, statement.query, connection=self.connection)]
             answers.append(answer.read(statement))
         return answers
 
@@ -222,7 +222,7 @@ class AsyncSession:
         try:
             return await self._roundtrips.run(statements)
         except psycopg.Error as error:
-            raise translate(error, statements[0].query, server=server_of(self.connection)) from error
+            raise translate(error, statements[0].query, connection=self.connection) from error
 
     async def copy(self, query: Query, rows: Iterable[Row]) -> None:
         """Stream rows into the query's `copy … from stdin`; all or nothing."""
@@ -231,7 +231,7 @@ class AsyncSession:
                 for row in rows:
                     await copy.write_row(row)
         except psycopg.Error as error:
-            raise translate(error, query, server=server_of(self.connection)) from error
+            raise translate(error, query, connection=self.connection) from error
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[None]:
@@ -244,7 +244,7 @@ class AsyncSession:
             async with nullcontext() if _begins_by_itself(self.connection) else self.connection.transaction():
                 yield
         except psycopg.Error as error:
-            raise translate(error, server=server_of(self.connection)) from error
+            raise translate(error, connection=self.connection) from error
         except BaseException:
             self._roundtrips.doubt_plans()  # which the driver deallocates with its own when it rolls back
             raise
@@ -266,7 +266,7 @@ class AsyncSession:
                 if not await readable(pgconn, until):
                     break
         except psycopg.Error as error:
-            raise translate(error, server=server_of(self.connection)) from error
+            raise translate(error, connection=self.connection) from error
         return come
 
     def has_ended(self) -> bool:
@@ -316,7 +316,7 @@ def raise_first_failure(
     for statement, answer in zip(statements, answers, strict=True):
         if not answer.succeeded:
             error = answer.error
-            raise fault(error, statement.query, server=server_of(connection)) from error
+            raise fault(error, statement.query, connection=connection) from error
 
 
 class Session:
@@ -355,7 +355,7 @@ class Session:
             )
             rows = cursor.fetchall() if cursor.rownumber is not None else ()
         except FAULTS as error:
-            raise translate(error, query, server=server_of(self.connection)) from error
+            raise translate(error, query, connection=self.connection) from error
         return statement.decode(rows, cursor.rowcount)
 
     def run_all(self, statements: Sequence[Statement[object]]) -> None:
@@ -373,7 +373,7 @@ class Session:
                 for row in rows:
                     copy.write_row(row)
         except psycopg.Error as error:
-            raise translate(error, query, server=server_of(self.connection)) from error
+            raise translate(error, query, connection=self.connection) from error
 
     @contextmanager
     def transaction(self) -> Generator[None]:
@@ -382,14 +382,14 @@ class Session:
             with nullcontext() if _begins_by_itself(self.connection) else self.connection.transaction():
                 yield
         except psycopg.Error as error:
-            raise translate(error, server=server_of(self.connection)) from error
+            raise translate(error, connection=self.connection) from error
 
     def notified(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for a notification; say whether one came. Raises ConnectionLostError."""
         try:
             return bool(list(self.connection.notifies(timeout=timeout, stop_after=1)))
         except psycopg.Error as error:
-            raise translate(error, server=server_of(self.connection)) from error
+            raise translate(error, connection=self.connection) from error
 
     def close(self) -> None:
         """Close the connection; harmless when it is closed or broken."""

@@ -77,9 +77,13 @@ def translate(
     query: Query | None = None,
     *,
     sends: bool = False,
+    connection: psycopg.BaseConnection[Any] | None = None,
     server: str = "",
 ) -> RowbusError:
-    """Return our error for one of the driver's; the caller raises it `from` the original. Notes a full disk."""
+    """Return our error for one of the driver's; the caller raises it `from` the original.
+
+    Notes a full disk: of the connection's server, or of the one that is named.
+    """
     if is_a(given, UnicodeEncodeError):
         doing = "The database was given no text" if query is None else query.failing
         return StorageError(f"{doing}: {_NO_TEXT.format(given.object)}", sqlstate=None, transient=False)
@@ -87,7 +91,7 @@ def translate(
     state = sqlstate_of(error)
     transient = is_transient(error) or (sends and state == _LOCKED)
     if state == _DISK_FULL:
-        process.note_full_disk(server)
+        process.note_full_disk(server if connection is None else server_of(connection))
     if state in _NOT_THERE and query is not None and query.queue is not None:
         remedy = query.remedy or "the queue does not exist; create it with `rowbus queue create`."
         return QueueNotFoundError(f"{query.failing}: {remedy}", queue=query.queue)
@@ -98,9 +102,11 @@ def translate(
     return _kind(error)(f"{doing}: {said}", sqlstate=state, transient=transient)
 
 
-def translate_send(error: psycopg.Error, query: Query | None = None, *, server: str = "") -> RowbusError:
+def translate_send(
+    error: psycopg.Error, query: Query | None = None, *, connection: psycopg.BaseConnection[Any] | None = None
+) -> RowbusError:
     """Return the same for a statement that sends: a lock that it waited for in vain is no fault of what it sends."""
-    return translate(error, query, sends=True, server=server)
+    return translate(error, query, sends=True, connection=connection)
 
 
 def server_of(connection: psycopg.BaseConnection[Any]) -> str:

@@ -17,7 +17,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from rowbus.database.postgresql.faults import server_of, translate
+from rowbus.database.postgresql.faults import translate
 from rowbus.database.statements import control
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def run_pipelined(connection: psycopg.Connection[Any], statements: Sequence[Stat
             for statement in statements:
                 _send(connection, statement, cursors)
     except psycopg.Error as error:
-        raise translate(error, _failed(cursors, statements).query, server=server_of(connection)) from error
+        raise translate(error, _failed(cursors, statements).query, connection=connection) from error
 
 
 async def run_pipelined_async(
@@ -63,7 +63,7 @@ async def run_pipelined_async(
             for statement in statements:
                 await _send_async(connection, statement, cursors)
     except psycopg.Error as error:
-        raise translate(error, _failed(cursors, statements).query, server=server_of(connection)) from error
+        raise translate(error, _failed(cursors, statements).query, connection=connection) from error
 
 
 def is_callers(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
@@ -94,7 +94,7 @@ def run_then(
                 _send(connection, statement, cursors)
     except psycopg.Error as error:
         _undo(connection)
-        raise translate(error, _failed(cursors, statements).query, server=server_of(connection)) from error
+        raise translate(error, _failed(cursors, statements).query, connection=connection) from error
     except BaseException:
         _undo(connection)
         raise
@@ -119,7 +119,7 @@ async def run_then_async(
                 await _send_async(connection, statement, cursors)
     except psycopg.Error as error:
         await _undo_async(connection)
-        raise translate(error, _failed(cursors, statements).query, server=server_of(connection)) from error
+        raise translate(error, _failed(cursors, statements).query, connection=connection) from error
     except BaseException:
         await _undo_async(connection)
         raise

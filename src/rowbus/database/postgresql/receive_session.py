@@ -17,7 +17,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 
 from rowbus.database.postgresql.cause import NOTHING
 from rowbus.database.postgresql.connection import AsyncSession, bound_sends, raise_first_failure, shut_down
-from rowbus.database.postgresql.faults import last_words, server_of, translate, translate_send
+from rowbus.database.postgresql.faults import last_words, translate, translate_send
 from rowbus.database.postgresql.handler_connection import SAVEPOINT, UNDO, SyncHandlerConnection
 from rowbus.database.statements import control
 from rowbus.errors import HandlerError, StorageError
@@ -86,7 +86,7 @@ class ReceiveSession(AsyncSession):
         return self._sync
 
     def _restore_views(self) -> None:
-        """Put back what handlers before this one set of the connection (a row factory, an adapter), if it asks first.
+        """Put back what earlier handlers set of the connection (a row factory, an adapter), once a call.
 
         An ORM's own on it stay.
         """
@@ -131,7 +131,7 @@ class ReceiveSession(AsyncSession):
         try:
             answers = await self._roundtrips.run(statements)
         except psycopg.Error as error:
-            raise translate(error, _COMMIT.query, server=server_of(self.connection)) from error
+            raise translate(error, _COMMIT.query, connection=self.connection) from error
         self.committed = answers[len(before)].tag == b"COMMIT"
         if self.committed:
             self._close_attempt()

@@ -105,7 +105,7 @@ _CONFLICT = re.compile(
 _MISSING = re.compile(
     r"(?:^|\])(?:relation \"(?!sys\.)(?P<there>.*)\" does not exist|Invalid object name '(?P<name>.*)')"
 )
-"""Texts of a missing table of anybody's: Babelfish lacks some views of the system's."""
+"""Texts of a missing table; a view of the system's that Babelfish lacks is none."""
 _BABELFISHS = (  # of its faults without a number of their own (33557097), whose SQLSTATE is 42000
     (_MISSING, NO_TABLE),
     (re.compile(r'(?:^|\])column "?[^"]*"? (?:of relation "[^"]*" )?does not exist'), NO_COLUMN),

@@ -13,15 +13,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from rowbus.endpoint.decisions import is_of_a_session, pause_before
 from rowbus.messages.dispatch import DelayedSend, Send
-from rowbus.messages.headers import Header, is_control
+from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
 from rowbus.running.turns import onto_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Awaitable
 
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
 
@@ -29,23 +30,6 @@ logger = logging.getLogger("rowbus.endpoint")
 
 PUT_BACK = "Rowbus.PutBack"
 """The header that counts how often a control message was put back."""
-
-LONGEST_PAUSE: Final = timedelta(minutes=1)
-DOUBLINGS: Final = 6  # from a second to more than the longest pause
-
-
-def is_of_a_session(headers: Mapping[str, str | None]) -> bool:
-    """Say whether a message is the control message of a transactional session of .NET."""
-    return is_control(headers) and any(
-        name.startswith(Header.TRANSACTIONAL_SESSION_PREFIX) for name in headers
-    )
-
-
-def pause_before(times: int) -> timedelta:
-    """Say how long a message waits that has been put back so often: not at all, then 1 s, 2 s, … up to a minute."""
-    if times == 0:
-        return timedelta()
-    return min(timedelta(seconds=2 ** min(times - 1, DOUBLINGS)), LONGEST_PAUSE)
 
 
 class SessionKeeper:

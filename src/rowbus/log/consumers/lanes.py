@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database
     from rowbus.database.sessions import Session
     from rowbus.database.statements import Statement
-    from rowbus.log.diagnosis import LogConsumers
+    from rowbus.log.diagnosis import ConsumerWithLanes
     from rowbus.running.critical import Alarm
     from rowbus.transport.lanes.rule import Lanes
 
-NOBODY: Final = 0
-"""Stands for the process that has a lane, of a command."""
+NO_PROCESS: Final = 0
+"""The number of a process by which a command takes a lane: it is none of those that share the lanes."""
 SCHEMA = "pgq"
 """The schema in the names of the lanes of logs, which no table has."""
 
@@ -64,22 +64,26 @@ class LaneTableOfLog(ConsumerTable):
         return self._lock.holders
 
 
+def _address(log: str, consumer: str) -> QueueAddress:
+    """Return the name under which a consumer, or a lane of one, has its lock."""
+    return QueueAddress(SCHEMA, f"{log}/{consumer}")
+
+
 def lane_holders(log: str, lane: str) -> Statement[list[LockHolder]]:
     """Ask which session has a lane of a consumer, `billing#3`."""
-    return lock_holders(lock_of(QueueAddress(SCHEMA, f"{log}/{lane}")))
+    return lock_holders(lock_of(_address(log, lane)))
 
 
-def change_lanes(session: Session, consumer: LogConsumers, lanes: Lanes) -> int:
+def change_lanes(session: Session, consumer: ConsumerWithLanes, lanes: Lanes) -> int:
     """Give a consumer other lanes, which go on behind the tick that all of its own have reached; return that tick.
 
-    Raises ConfigurationError for lanes that somebody works on, that are not at one tick, or that have something left
-    to do: events would come twice, or never, or in another order. A lane that stands by meanwhile finds itself gone.
+    Raises ConfigurationError for lanes that a process works on, that are not at one tick, or that have something left
+    to do: events would come twice, or never, or in another order. A process that stands by meanwhile finds no lane.
     """
     log, name = consumer.state[:2]
-    own = QueueAddress(SCHEMA, f"{log}/{name}")
+    table = LaneTable(_address(log, name))
     for one in consumer.lanes:
-        lane = QueueAddress(SCHEMA, f"{log}/{one.consumer}")
-        if not session.run(LaneTable(own).take(lane, NOBODY)):
+        if not session.run(table.take(_address(log, one.consumer), NO_PROCESS)):
             raise ConfigurationError(
                 f"Nothing was changed: a process works on {one.consumer}; stop it first."
             )
@@ -90,13 +94,13 @@ def change_lanes(session: Session, consumer: LogConsumers, lanes: Lanes) -> int:
         for one in consumer.lanes or (consumer.state,):
             run_steps_now(session, ConsumerTable(log, one.consumer).unregister())
         for number in lanes.names:
-            table = ConsumerTable(log, f"{name}{MARK}{number}")
-            session.run(table.register())
-            session.run(table.seek(tick))
+            lane = ConsumerTable(log, f"{name}{MARK}{number}")
+            session.run(lane.register())
+            session.run(lane.seek(tick))
     return tick
 
 
-def _reached(consumer: LogConsumers) -> int:
+def _reached(consumer: ConsumerWithLanes) -> int:
     """Return the tick that all lanes have reached; raises ConfigurationError if there is none, or more is to do."""
     lanes = consumer.lanes or (consumer.state,)
     left = [
@@ -135,7 +139,7 @@ class LogLanes(HeldLanes[LogConsumer]):
     ) -> None:
         """Serve lanes of a consumer, by its log and name, with consumers that are made for them. No I/O."""
         log, name = consumer
-        own = QueueAddress(SCHEMA, f"{log}/{name}")
+        own = _address(log, name)
         super().__init__(database, own, lanes.addresses(own), alarm)
         siblings = [f"{name}{MARK}{lane}" for lane in lanes.names]
         self._tables = [

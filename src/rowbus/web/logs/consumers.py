@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import Session
     from rowbus.database.statements import Rows
-    from rowbus.log.diagnosis import ConsumerState, LogConsumers, LogState
+    from rowbus.log.diagnosis import ConsumerState, ConsumerWithLanes, LogState
     from rowbus.log.range import Position
 
 
@@ -98,7 +98,7 @@ def look(session: Session, log: str) -> OneLog:
     return OneLog(states[0], [_led(session, one) for one in found], session.run(log_rights()))
 
 
-def _led(session: Session, consumer: LogConsumers) -> LedConsumer:
+def _led(session: Session, consumer: ConsumerWithLanes) -> LedConsumer:
     log, name = consumer.state[:2]
     if not consumer.lanes:
         return LedConsumer(consumer.state, find_holders_now(session, ConsumerTable(log, name).leaders()))
