@@ -39,8 +39,8 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "send": Limits(Limit(49, 35), Limit(241, 150), Limit(401)),
-    "fail": Limits(Limit(59, 45), Limit(286), Limit(1129)),
+    "send": Limits(Limit(50, 35), Limit(241, 150), Limit(403)),
+    "fail": Limits(Limit(60, 45), Limit(286), Limit(1141)),
     "delayed": Limits(Limit(29), Limit(127), Limit(164)),
     "event": Limits(Limit(34), Limit(196), Limit(290)),
     "sink": Limits(Limit(19, 18), Limit(127, 125), Limit(236, 232)),
