@@ -17,11 +17,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg._preparing import Prepare, PrepareManager
 from psycopg.abc import PQGen
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.rows import TupleRow
 
-from rowbus.database.postgresql.driver_hooks import UNDOCUMENTED, HookedConnection
+from rowbus.database.postgresql.driver_hooks import UNDOCUMENTED, HookedConnection, TellingCursor
+from rowbus.database.postgresql.roundtrip import Roundtrips
+from rowbus.database.statements import control
 from tests.fixtures.every import every
 
 pytestmark = pytest.mark.one_version
@@ -32,6 +35,16 @@ OURS: dict[str, tuple[tuple[object, ...], dict[str, object]]] = {
     "Connection._start_query": ((None,), {}),
     "AsyncCursor._start_query": ((None, "select 1"), {}),
     "Cursor._start_query": ((None, "select 1"), {}),
+    "AsyncCursor._execute_gen": ((None, "select 1", [1]), {"prepare": None, "binary": None}),
+    "Cursor._execute_gen": ((None, "select 1", [1]), {"prepare": None, "binary": None}),
+    "AsyncCursor._maybe_prepare_gen": ((None, None), {"prepare": None, "binary": None}),
+    "AsyncCursor._get_prepared": ((None, None, None), {}),
+    "AsyncCursor._execute_send": ((None, None), {"binary": None}),
+    "AsyncCursor._send_query_prepared": ((None, b"name", None), {"binary": None}),
+    "AsyncCursor._check_results": ((None, []), {}),
+    "AsyncCursor._set_results": ((None, []), {}),
+    "PrepareManager.maybe_add_to_cache": ((None, None, Prepare.NO, b"name"), {}),
+    "PrepareManager.validate": ((None, None, Prepare.NO, b"name", []), {}),
     "AsyncConnection._deallocate": ((None, b"name"), {}),
     "AsyncConnection._exec_command": ((None, b"command"), {}),
     "Connection._exec_command": ((None, b"command"), {}),
@@ -53,6 +66,7 @@ def found(name: str) -> Callable[..., Any]:
         "Connection": psycopg.Connection,
         "AsyncCursor": psycopg.AsyncCursor,
         "Cursor": psycopg.Cursor,
+        "PrepareManager": PrepareManager,
         "Transformer": Transformer,
         "errors": psycopg.errors,
     }[owner]
@@ -152,31 +166,42 @@ async def test_a_statement_of_any_cursor_starts_with_the_hook(database: str, use
     )
 
 
+class PreparedConnection(HookedConnection):
+    """A connection that runs commands before each statement."""
+
+    before: tuple[bytes, ...] = ()
+
+    def before_query(self) -> PQGen[None]:
+        yield from self.run_first([control(text, "It failed") for text in self.before])
+
+
+async def prepared(dsn: str, *before: bytes) -> PreparedConnection:
+    connection = await PreparedConnection.connect(dsn, autocommit=True)
+    connection.before, connection.roundtrips = before, Roundtrips(connection)
+    connection.cursor_factory = TellingCursor
+    return connection
+
+
 @pytest.mark.parametrize("in_pipeline", [False, True])
+@pytest.mark.parametrize("values", [None, ["statement_timeout"]])
 @pytest.mark.parametrize("before", [(), (b"select 1", b"set statement_timeout = 1")])
 async def test_commands_run_before_the_statement_that_waits_for_them(
-    database: str, before: tuple[bytes, ...], *, in_pipeline: bool
+    database: str, before: tuple[bytes, ...], values: list[str] | None, *, in_pipeline: bool
 ) -> None:
-    class PreparedConnection(HookedConnection):
-        def before_query(self) -> PQGen[None]:
-            yield from self.commands(*before, b"set statement_timeout = 4711")
-
-    async with await PreparedConnection.connect(database, autocommit=True) as connection:
+    query = "show statement_timeout" if values is None else "select current_setting(%s)"
+    async with await prepared(database, *before, b"set statement_timeout = 4711") as connection:
         async with connection.pipeline() if in_pipeline else nullcontext():
-            cursor = await connection.execute("show statement_timeout")
+            cursor = await connection.execute(query, values)
         assert await cursor.fetchone() == ("4711ms",), broken(
             "AsyncConnection._exec_command", "comes too late"
         )
 
 
-async def test_commands_end_with_the_first_that_fails(database: str) -> None:
-    class PreparedConnection(HookedConnection):
-        def before_query(self) -> PQGen[None]:
-            yield from self.commands(b"select 1", b"select nothing", b"select 2")
-
-    async with await PreparedConnection.connect(database, autocommit=True) as connection:
+@pytest.mark.parametrize("values", [None, [3]])
+async def test_commands_end_with_the_first_that_fails(database: str, values: list[int] | None) -> None:
+    async with await prepared(database, b"select 1", b"select nothing", b"select 2") as connection:
         with pytest.raises(psycopg.errors.UndefinedColumn):
-            await connection.execute("select 3")
+            await connection.execute("select 3" if values is None else "select %s", values)
 
 
 @pytest.mark.parametrize("statement", ["drop table if exists nothing", "rollback"])

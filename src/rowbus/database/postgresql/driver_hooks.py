@@ -1,33 +1,51 @@
 """All that Rowbus uses of psycopg beyond its documentation: what it is, and what breaks without it.
 
-psycopg has no public way to hear of its DEALLOCATE ALL, to act before a statement of any cursor, or to pipeline without
-a cursor for each statement. The names with an underscore are used in this module only; `UNDOCUMENTED` lists them and
-the others, and `tests/database/test_driver_hooks.py` compares them with the psycopg that is installed.
+psycopg has no public way to hear of its DEALLOCATE ALL, to act before a statement of any cursor, to send statements of
+ours in that one's round trip, or to pipeline without a cursor for each. The names with an underscore are used in this
+module only; `UNDOCUMENTED` lists them and the others, and `tests/database/test_driver_hooks.py` compares them with the
+psycopg that is installed.
 
 Invariant: what a subclass does in `before_query` happens in the same turn as the statement, before it.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from psycopg._cursor_base import BaseCursor
-from psycopg.errors import error_from_result
-from psycopg.pq import ExecStatus
+from psycopg._preparing import Prepare
 from psycopg.rows import TupleRow
-from psycopg.waiting import Wait
+
+from rowbus.database.statements import script
 
 if TYPE_CHECKING:
-    from psycopg.abc import PQGen, Query
-    from psycopg.pq.abc import PGconn
+    from collections.abc import Sequence
+
+    from psycopg._queries import PostgresQuery
+    from psycopg.abc import Params, PQGen, Query
+    from psycopg.pq.abc import PGresult
+
+    from rowbus.database.postgresql.roundtrip import Roundtrips
+    from rowbus.database.statements import Statement
 
 UNDOCUMENTED: Final = {
     "AsyncConnection._start_query": "what a handler does through psycopg's own cursors outlives its failed attempt",
     "Connection._start_query": "what a `def` handler does outlives its failed attempt",
     "AsyncCursor._start_query": "what a handler leaves in its session (LISTEN, temporary tables) is there for the next",
     "Cursor._start_query": "what a `def` handler leaves in its session is there for the next",
+    "AsyncCursor._execute_gen": "a handler's first statement takes two round trips, its savepoint being another",
+    "Cursor._execute_gen": "a `def` handler's first statement takes two round trips",
+    "AsyncCursor._maybe_prepare_gen": "no handler can run a statement that has values",
+    "AsyncCursor._get_prepared": "no handler can run a statement that has values",
+    "AsyncCursor._execute_send": "no handler can run a statement that has values",
+    "AsyncCursor._send_query_prepared": "no handler can run a statement that has values, and is prepared",
+    "AsyncCursor._check_results": "the failure of a handler's first statement is not raised",
+    "AsyncCursor._set_results": "a handler cannot read the answer to its first statement",
+    "PrepareManager.maybe_add_to_cache": "no handler can run a statement that has values",
+    "PrepareManager.validate": "a handler's statement that failed is prepared all the same",
     "AsyncConnection._deallocate": "a message fails now and then with 'prepared statement … does not exist'",
     "AsyncConnection._prepared": "a session whose plans a handler has deallocated fails for good",
     "AsyncConnection._exec_command": "the savepoint of an attempt cannot be set",
@@ -65,13 +83,31 @@ class _Hooks(psycopg.BaseConnection[TupleRow]):
     def note_deallocate_all(self) -> None:
         """Hear that the driver is about to deallocate all prepared statements, or to queue that."""
 
-    def commands(self, *texts: bytes) -> PQGen[None]:
-        """Run commands without parameters in one round trip; in a pipeline of the driver's, queue them."""
-        if len(texts) > 1 and not self._pipeline:
-            yield from _run_script(self.pgconn, b"; ".join(texts))
-            return
-        for text in texts:
-            yield from self._exec_command(text)
+    roundtrips: Roundtrips
+    """Runs our own statements on the connection."""
+
+    deferred: tuple[Statement[object], ...] | None = None
+    """Statements that go with the one that is about to be sent; None: they come before it."""
+
+    def run_first(self, statements: Sequence[Statement[object]]) -> PQGen[None]:
+        """Run statements before the one that a cursor is about to send; in a pipeline of the driver's, queue them."""
+        if self.deferred is not None:
+            self.deferred += tuple(statements)
+        elif self._pipeline:
+            for statement in statements:
+                yield from self._exec_command(script(statement).encode())
+        elif statements:
+            yield from self.roundtrips.together(statements)
+
+    @property
+    def pipelines(self) -> bool:
+        """Whether statements go into a pipeline of the driver's."""
+        return self._pipeline is not None
+
+    def note_plan(self, query: PostgresQuery, plan: Prepare, name: bytes, results: list[PGresult]) -> None:
+        """Have the driver count a statement that it has not seen run."""
+        if (key := self._prepared.maybe_add_to_cache(query, plan, name)) is not None:
+            self._prepared.validate(key, plan, name, results)
 
     @property
     def ways(self) -> tuple[object, ...]:
@@ -97,23 +133,6 @@ class _Hooks(psycopg.BaseConnection[TupleRow]):
         yield from super()._deallocate(name)
 
 
-def _run_script(pgconn: PGconn, text: bytes) -> PQGen[None]:
-    """Run several commands as one text; raises for the first that fails, which is the last that runs."""
-    pgconn.send_query(text)
-    while pgconn.flush():
-        yield Wait.W
-    failed = None
-    while True:
-        while pgconn.is_busy():
-            yield Wait.R
-            pgconn.consume_input()
-        if (result := pgconn.get_result()) is None:
-            break
-        failed = result if result.status == ExecStatus.FATAL_ERROR else None
-    if failed is not None:
-        raise error_from_result(failed)
-
-
 def forget_plans(connection: psycopg.AsyncConnection[Any]) -> None:
     """Have the driver make its plans anew: the server has lost one."""
     connection._prepared.clear()  # noqa: SLF001 - see UNDOCUMENTED  # pyright: ignore[reportPrivateUsage]
@@ -126,6 +145,40 @@ class _TellingCursor(BaseCursor[Any, TupleRow]):
         if query is not None:
             self._conn.note_query(query)
         yield from super()._start_query(query)
+
+    def _execute_gen(self, query: Query, params: Params | None = None, **options: Any) -> PQGen[None]:  # noqa: ANN401 - psycopg's own
+        """Run a statement; one that has values is sent with the commands that have to come before it."""
+        connection = self._conn
+        if params and not connection.pipelines:
+            connection.deferred = ()
+        try:
+            yield from super()._execute_gen(query, params, **options)
+        except psycopg.Error:  # of values that do not fit perhaps: then nothing was sent
+            yield from self._run_deferred()
+            raise
+        finally:
+            connection.deferred = None
+
+    def _run_deferred(self) -> PQGen[None]:
+        before, self._conn.deferred = self._conn.deferred, None
+        yield from self._conn.run_first(before or ())
+
+    def _maybe_prepare_gen(
+        self, pgq: PostgresQuery, *, prepare: bool | None = None, binary: bool | None = None
+    ) -> PQGen[None]:
+        """Do as psycopg does, but in one round trip with what was deferred."""
+        connection, before = self._conn, self._conn.deferred
+        plan, name = self._get_prepared(pgq, prepare) if before else (Prepare.SHOULD, b"")
+        if not before or plan is Prepare.SHOULD:
+            yield from self._run_deferred()
+            yield from super()._maybe_prepare_gen(pgq, prepare=prepare, binary=binary)
+            return
+        connection.deferred = None
+        send = partial(self._send_query_prepared, name) if plan is Prepare.YES else self._execute_send
+        results = yield from connection.roundtrips.together(before, partial(send, pgq, binary=binary))
+        connection.note_plan(pgq, plan, name, results)
+        self._check_results(results)
+        self._set_results(results)
 
 
 class TellingCursor(_TellingCursor, psycopg.AsyncCursor[TupleRow]):

@@ -17,7 +17,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from rowbus.database.postgresql.cause import cause_commands, cause_values
+from rowbus.database.postgresql.cause import cause_values
 from rowbus.database.postgresql.driver_hooks import (
     HookedConnection,
     SyncHookedConnection,
@@ -117,8 +117,6 @@ class HandlerConnection(HookedConnection, Awaiting):
     savepoint_set = False
     has_cause = False  # whether the transaction says what causes its changes
     caused_by: tuple[Subject, str] | None = None  # what it says: the subject in hand, and its handler
-    doubt_plans: Callable[[], object] | None = None
-    """Has its session doubt its plans: the driver deallocates all prepared statements, ours among them."""
 
     @property
     def in_transaction(self) -> bool:
@@ -138,17 +136,13 @@ class HandlerConnection(HookedConnection, Awaiting):
     def before_query(self) -> PQGen[None]:
         """Set the savepoint if it is not yet set; also for cursors that are not ours, such as AsyncRawCursor."""
         require(self.scope, in_loop=True)
-        yield from self.set_savepoint(self.commands)
+        yield from self.run_first(self.before_handlers())
 
-    def set_savepoint(self, run: Callable[..., PQGen[None]]) -> PQGen[None]:
-        """Set the savepoint if it is not yet set, by commands that either view of the connection runs."""
-        before = [statement.query.native for statement in self._before_attempt()]
-        if (parts := self._new_cause()) is not None:
-            before += cause_commands(parts, self.pgconn, is_first=not self.has_cause)
-            self.has_cause = True
+    def before_handlers(self) -> Sequence[Statement[object]]:
+        """Return the same as `before_attempt`, before a statement of a handler's, which may set what is its own."""
+        before = self.before_attempt()
         self.own_settings = (*self.clearing, *OWN_SETTINGS)
-        if before:
-            yield from run(*before)
+        return before
 
     def before_attempt(self) -> Sequence[Statement[object]]:
         """Return what has to come before the attempt's first statement, and before the first of its next handler."""
@@ -230,8 +224,7 @@ class HandlerConnection(HookedConnection, Awaiting):
 
         Doubt only: it may fail, or be one of the statements of a pipeline that are skipped.
         """
-        if self.doubt_plans is not None:
-            self.doubt_plans()
+        self.roundtrips.doubt_plans()
 
 
 class SyncHandlerConnection(SyncHookedConnection):
@@ -255,6 +248,7 @@ class SyncHandlerConnection(SyncHookedConnection):
         view = cls(pgconn, row_factory=tuple_row)
         pgconn.notice_handler, pgconn.notify_handler = heard_by  # which the new view has taken
         view.shared = shared
+        view.roundtrips = shared.roundtrips
         view.cursor_factory = SyncTellingCursor
         view.prepare_threshold = None  # all views would give prepared statements the same names
         return view
@@ -283,7 +277,7 @@ class SyncHandlerConnection(SyncHookedConnection):
     def before_query(self) -> PQGen[None]:
         """Set the savepoint if it is not yet set."""
         require(self.shared.scope, in_loop=False)
-        yield from self.shared.set_savepoint(self.commands)
+        yield from self.run_first(self.shared.before_handlers())
 
     @contextmanager
     def transaction(

@@ -53,12 +53,12 @@ class ReceiveSession(AsyncSession):
     def __init__(self, connection: HandlerConnection) -> None:
         """Use a connection in autocommit mode; transactions are begun and ended by the verbs below."""
         super().__init__(connection, keep_plans=True)
+        connection.roundtrips = self._roundtrips
         self._sync = SyncHandlerConnection.of(connection)
         self.committed = False
         self._is_abandoned = False
         self._last_words: psycopg.Error | None = None
         connection.add_notice_handler(self._hear)
-        connection.doubt_plans = self._roundtrips.doubt_plans
         self._views = [(view, view.ways) for view in (connection, self._sync)]
         self._are_views_restored = True
         self._close_attempt()

@@ -281,25 +281,38 @@ class Roundtrips:
         """Whether the transaction takes nothing but its end: no plan can be made or given up in it."""
         return self._pgconn.transaction_status == TransactionStatus.INERROR
 
+    def together(
+        self, statements: Sequence[Statement[object]], send: Callable[[], object] = lambda: None
+    ) -> PQGen[list[PGresult]]:
+        """Run statements, and after them what `send` sends, in one round trip; return the answers to the latter.
+
+        Raises the driver's error for the first of the statements that failed; what comes after it did not run.
+        """
+        sent = self._begin(statements)
+        send()
+        results = yield from self._end()
+        count = sum(len(each.changes) + 1 for each in sent)
+        for result in self._settle(sent, results[:count]):
+            if result.status not in _SUCCEEDED:
+                raise errors.error_from_result(result)
+        return results[count:]
+
     def _exchange(self, statements: Sequence[Statement[object]]) -> PQGen[list[PGresult]]:
-        pgconn = self._pgconn
         parts = [self._surrounded(statement) for statement in statements]
         whole = [*chain.from_iterable(parts)]
-        # May raise, so before the pipeline.
-        encoded = [encode(statement, self._transformer) for statement in whole]
-        can_plan = self._prepare and not self._is_spoilt
-        pgconn.enter_pipeline_mode()
-        sent = [self._send(*each, can_plan=can_plan) for each in zip(whole, encoded, strict=True)]
-        pgconn.pipeline_sync()
-        while pgconn.flush():
-            yield Wait.W
-        results = yield from self._results()
-        pgconn.exit_pipeline_mode()
-        settled = self._settle(sent, results)
+        settled = self._settle(self._begin(whole), (yield from self._end()))
         if len(whole) == len(parts):
             return settled
         answers = iter(settled)
         return [self._answer(part, [*islice(answers, len(part))]) for part in parts]
+
+    def _begin(self, statements: Sequence[Statement[object]]) -> list[_Request]:
+        """Begin a pipeline with these statements."""
+        # May raise, so before the pipeline.
+        encoded = [encode(statement, self._transformer) for statement in statements]
+        can_plan = self._prepare and not self._is_spoilt and not self._plans.is_doubtful
+        self._pgconn.enter_pipeline_mode()
+        return [self._send(*each, can_plan=can_plan) for each in zip(statements, encoded, strict=True)]
 
     def _surrounded(self, statement: Statement[object]) -> Sequence[Statement[object]]:
         """Return what is sent for a statement: itself, and what has the server plan it by an index."""
@@ -324,8 +337,12 @@ class Roundtrips:
             plan.executions += 1
         return failed or answers[own]
 
-    def _results(self) -> PQGen[list[PGresult]]:
+    def _end(self) -> PQGen[list[PGresult]]:
+        """Have the server run the pipeline, and return all answers."""
         pgconn = self._pgconn
+        pgconn.pipeline_sync()
+        while pgconn.flush():
+            yield Wait.W
         results: list[PGresult] = []
         while True:
             while pgconn.is_busy():
@@ -335,6 +352,7 @@ class Roundtrips:
             if result is None:
                 continue
             if result.status == ExecStatus.PIPELINE_SYNC:
+                pgconn.exit_pipeline_mode()
                 return results
             results.append(result)
 
