@@ -39,10 +39,10 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "send": Limits(Limit(50, 35), Limit(241, 150), Limit(403)),
-    "fail": Limits(Limit(60, 45), Limit(286), Limit(1141)),
+    "send": Limits(Limit(50, 35), Limit(240, 150), Limit(403)),
+    "fail": Limits(Limit(60, 45), Limit(285), Limit(1141)),
     "delayed": Limits(Limit(29), Limit(127), Limit(164)),
-    "event": Limits(Limit(34), Limit(196), Limit(290)),
+    "event": Limits(Limit(34), Limit(195), Limit(290)),
     "sink": Limits(Limit(19, 18), Limit(127, 125), Limit(236, 232)),
     "lake": Limits(Limit(41, 40), Limit(346, 305), Limit(646, 626)),
     "retry": Limits(Limit(32, 26), Limit(179, 108), Limit(314, 176)),

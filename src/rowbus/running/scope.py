@@ -250,27 +250,27 @@ class _TaskFactory:
     """Makes tasks as the factory before did, and notes those that are started in a scope."""
 
     def __init__(self, before: Any) -> None:  # noqa: ANN401 - typeshed's protocol differs between Python's versions
-        self._make = before or _make_task
+        self._before = before
 
     def __call__(
-        self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **options: object
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: Coroutine[Any, Any, Any],
+        **options: Any,  # noqa: ANN401 - asyncio's own
     ) -> asyncio.Future[Any]:
         context = options.get("context")
         scope = context.get(_scope) if isinstance(context, Context) else _scope.get()
+        made = work if scope is None else _contained(work)
+        task: asyncio.Task[Any] = (
+            asyncio.Task(made, loop=loop, **options)
+            if self._before is None
+            else self._before(loop, made, **options)
+        )
         if scope is None:
-            return self._make(loop, work, **options)
-        task: asyncio.Task[Any] = self._make(loop, _contained(work), **options)
+            return task
         task.add_done_callback(lambda _task: work.close())  # one that was cancelled before it began
         scope.note(task)
         return task
-
-
-def _make_task(
-    loop: asyncio.AbstractEventLoop,
-    work: Coroutine[Any, Any, Any],
-    **options: Any,  # noqa: ANN401 - asyncio's own
-) -> asyncio.Task[Any]:
-    return asyncio.Task(work, loop=loop, **options)
 
 
 def _contained(work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import select
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from psycopg import AsyncConnection
 from psycopg.waiting import Ready, Wait
@@ -90,24 +91,21 @@ class _Pieces:
 
     async def wait(self, socket: int) -> bool:
         """Send, and wait for the end; say whether there was something to wait for."""
-        self._take()
+        self.take()
         self._ready = Ready.R
         if has_to_wait := not self._done.done():
-            self._loop.add_reader(socket, self._take)
-            self._timer = self._loop.call_later(LOOK_AGAIN, self._look_again)
+            waiting = _waiting.get(self._loop) or _waiting.setdefault(self._loop, _Waiting())
+            self._loop.add_reader(socket, self.take)
+            waiting.add(self)
             try:
                 await self._done
             finally:
-                self._timer.cancel()
+                waiting.exchanges.discard(self)
                 self._loop.remove_reader(socket)
         self._done.result()
         return has_to_wait
 
-    def _look_again(self) -> None:
-        self._timer = self._loop.call_later(LOOK_AGAIN, self._look_again)
-        self._take()
-
-    def _take(self) -> None:
+    def take(self) -> None:
         """Take in what has come; the loop calls this when something has."""
         if self._done.done():
             return
@@ -121,6 +119,29 @@ class _Pieces:
         else:
             if self.waits_for is not Wait.R:  # the socket takes no more for now
                 self._done.set_result(None)
+
+
+class _Waiting:
+    """The exchanges of one event loop that wait, with one timer for all: one each would cost what a statement does."""
+
+    def __init__(self) -> None:
+        self.exchanges: set[_Pieces] = set()
+        self._is_timed = False
+
+    def add(self, pieces: _Pieces) -> None:
+        self.exchanges.add(pieces)
+        if not self._is_timed:
+            self._is_timed = True
+            asyncio.get_running_loop().call_later(LOOK_AGAIN, self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_timed = False
+        for pieces in [*self.exchanges]:
+            self.add(pieces)
+            pieces.take()
+
+
+_waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting] = WeakKeyDictionary()
 
 
 class _Rest:

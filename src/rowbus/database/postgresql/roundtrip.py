@@ -125,14 +125,23 @@ class Plans:
             return None
         return plan if not query.names or monotonic() - plan.made <= STALE_AFTER else None
 
-    def renew(self, query: Query) -> list[Change]:
-        """Make a statement's plan, or make it anew; return what is to be sent for that."""
+    def use(self, query: Query, *, can_plan: bool) -> tuple[Plan | None, Sequence[Change]]:
+        """Return a statement's plan, and what is to be sent before for it to be fresh, if anything can be planned now.
+
+        None where there is none to be had.
+        """
+        if not can_plan:
+            return None if self._is_doubtful else self.find(query), ()
+        plan = self.fresh(query)
+        return (plan, ()) if plan is not None else self._renew(query)
+
+    def _renew(self, query: Query) -> tuple[Plan, list[Change]]:
+        """Make a statement's plan, or make it anew; return it, and what is to be sent for that."""
         text = query.native
         leaving = text if text in self._plans else self._eldest()
         changes = [] if leaving is None else [self._drop(leaving)]
-        plan = Plan(_name(text), monotonic())
-        self._plans[text] = plan
-        return [*changes, Change(text, plan.name, None)]
+        plan = self._plans[text] = Plan(_name(text), monotonic())
+        return plan, [*changes, Change(text, plan.name, None)]
 
     def undo(self, changes: Iterable[tuple[Change, PGresult]]) -> None:
         """Undo the changes that the server did not come to, given all of a pipeline with their answers, in order."""
@@ -257,24 +266,20 @@ class Roundtrips:
 
     async def run(self, statements: Sequence[Statement[object]]) -> list[Answer]:
         """Run the statements and return their answers, in order. Raises the driver's error if the connection breaks."""
-        if self._plans.is_doubtful and not self._is_spoilt:
-            await self._ask_which_plans_are_there()
-        return await self._run(statements)
+        async with self._connection.lock:
+            results = await complete(self._connection, self._exchange(statements))
+        return [Answer(result, self._transformer) for result in results]
 
     def doubt_plans(self) -> None:
         """Ask the server which plans it has before any is used again: some, or all, may be gone."""
         self._plans.doubt()
 
-    async def _ask_which_plans_are_there(self) -> None:
-        (answer,) = await self._run((_PLANS,))
+    def _ask_which_plans_are_there(self) -> PQGen[None]:
+        (result,) = self._settle(self._begin((_PLANS,)), (yield from self._end()))
+        answer = Answer(result, self._transformer)
         if not answer.succeeded:
             raise answer.error
         self._plans.keep({name.encode() for (name,) in answer.read(_PLANS)})
-
-    async def _run(self, statements: Sequence[Statement[object]]) -> list[Answer]:
-        async with self._connection.lock:
-            results = await complete(self._connection, self._exchange(statements))
-        return [Answer(result, self._transformer) for result in results]
 
     @property
     def _is_spoilt(self) -> bool:
@@ -288,6 +293,8 @@ class Roundtrips:
 
         Raises the driver's error for the first of the statements that failed; what comes after it did not run.
         """
+        if self._plans.is_doubtful and not self._is_spoilt:
+            yield from self._ask_which_plans_are_there()
         sent = self._begin(statements)
         send()
         results = yield from self._end()
@@ -298,7 +305,9 @@ class Roundtrips:
         return results[count:]
 
     def _exchange(self, statements: Sequence[Statement[object]]) -> PQGen[list[PGresult]]:
-        parts = [self._surrounded(statement) for statement in statements]
+        if self._plans.is_doubtful and not self._is_spoilt:
+            yield from self._ask_which_plans_are_there()
+        parts = [self._surrounded(each) if each.query.by_index else (each,) for each in statements]
         whole = [*chain.from_iterable(parts)]
         settled = self._settle(self._begin(whole), (yield from self._end()))
         if len(whole) == len(parts):
@@ -315,9 +324,9 @@ class Roundtrips:
         return [self._send(*each, can_plan=can_plan) for each in zip(statements, encoded, strict=True)]
 
     def _surrounded(self, statement: Statement[object]) -> Sequence[Statement[object]]:
-        """Return what is sent for a statement: itself, and what has the server plan it by an index."""
+        """Return what is sent for a statement that the server is to plan by an index: itself, and what has it do so."""
         query = statement.query
-        if not query.by_index or self._is_spoilt:
+        if self._is_spoilt:
             return (statement,)
         keeps = self._prepare and query.prepare
         plan = self._plans.fresh(query) if keeps else None
@@ -360,16 +369,13 @@ class Roundtrips:
         """Queue one statement, and what prepares it if need be."""
         query = statement.query
         values, formats = parameters
-        changes: Sequence[Change] = ()
-        if can_plan and query.prepare and self._plans.fresh(query) is None:
-            changes = self._plans.renew(query)
-            for change in changes:
-                self._send_change(change)
-        is_unsure = not can_plan and self._plans.is_doubtful
-        if query.prepare and not is_unsure and (plan := self._plans.find(query)) is not None:
-            self._pgconn.send_query_prepared(plan.name, values, formats, Format.BINARY)
-        else:
+        plan, changes = self._plans.use(query, can_plan=can_plan) if query.prepare else (None, ())
+        for change in changes:
+            self._send_change(change)
+        if plan is None:
             self._pgconn.send_query_params(query.native, values, None, formats, Format.BINARY)
+        else:
+            self._pgconn.send_query_prepared(plan.name, values, formats, Format.BINARY)
         return _Request(statement, changes)
 
     def _send_change(self, change: Change) -> None:
@@ -388,11 +394,14 @@ class Roundtrips:
         changes: list[tuple[Change, PGresult]] = []
         answers: list[PGresult] = []
         for each in sent:
-            own = [(change, next(following)) for change in each.changes]
+            failed = None
+            for change in each.changes:
+                result = next(following)
+                changes.append((change, result))
+                if failed is None and result.status != ExecStatus.COMMAND_OK:
+                    failed = result
             answer = next(following)
-            failed = [result for _, result in own if result.status != ExecStatus.COMMAND_OK]
-            changes += own
-            answers.append(failed[0] if failed else answer)
+            answers.append(failed or answer)
         # What follows a failure, such as the connection's end, says less.
         if answers[-1].status in _SUCCEEDED:
             answers[-1] = next(following, answers[-1])

@@ -77,7 +77,7 @@ def note_full_disk(server: str) -> None:
 def full_disks() -> list[str]:
     """Return the servers whose disks are full, as far as this process has met it."""
     begin = time.monotonic() - FULL_FOR
-    return sorted(server for server, at in REFUSED_AT.items() if at > begin)
+    return sorted({server for server, at in REFUSED_AT.items() if at > begin})
 
 
 class EndedLoop(NamedTuple):
