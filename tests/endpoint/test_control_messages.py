@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import rowbus
-from rowbus.endpoint.decisions import is_of_a_session, pause_before
+from rowbus.endpoint.decisions import pause_before
 from rowbus.endpoint.steps.control_messages import PUT_BACK
-from rowbus.messages.headers import Header, encode_headers, is_control
+from rowbus.messages.headers import Header, encode_headers, is_control, is_of_a_session
 from rowbus.messages.message_types import contract_of
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints
 from tests.conformance.transport import eventually, within

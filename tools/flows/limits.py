@@ -39,9 +39,9 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "send": Limits(Limit(50, 35), Limit(240, 150), Limit(403)),
-    "fail": Limits(Limit(60, 45), Limit(285), Limit(1141)),
-    "delayed": Limits(Limit(29), Limit(127), Limit(164)),
+    "send": Limits(Limit(46, 35), Limit(238, 150), Limit(391)),
+    "fail": Limits(Limit(56, 45), Limit(282), Limit(1109)),
+    "delayed": Limits(Limit(28), Limit(126), Limit(162)),
     "event": Limits(Limit(34), Limit(195), Limit(290)),
     "sink": Limits(Limit(19, 18), Limit(127, 125), Limit(236, 232)),
     "lake": Limits(Limit(41, 40), Limit(346, 305), Limit(646, 626)),

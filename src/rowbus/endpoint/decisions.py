@@ -1,4 +1,4 @@
-"""The decisions of an endpoint about messages before their handlers: which are of sessions, and when to throttle.
+"""The decisions of an endpoint about messages before their handlers: how long one waits, and when to throttle.
 
 Source: docs/wire-format.md#circuit-breaker.
 
@@ -8,22 +8,10 @@ Invariant: pure; the waiting, and the processing one at a time, are the caller's
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
-
-from rowbus.messages.headers import Header, is_control
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Final
 
 _LONGEST_PAUSE: Final = timedelta(minutes=1)
 _DOUBLINGS: Final = 6  # from a second to more than the longest pause
-
-
-def is_of_a_session(headers: Mapping[str, str | None]) -> bool:
-    """Return whether headers are those of a transactional session's control message, as .NET sends it."""
-    return is_control(headers) and any(
-        name.startswith(Header.TRANSACTIONAL_SESSION_PREFIX) for name in headers
-    )
 
 
 def pause_before(times: int) -> timedelta:

@@ -26,7 +26,7 @@ from rowbus.endpoint.steps.audit import Audit, SagaAudit
 from rowbus.endpoint.steps.chain import with_mutators, with_own_steps, with_steps
 from rowbus.endpoint.steps.control_messages import SessionKeeper
 from rowbus.endpoint.steps.duplicates import DuplicateFilter
-from rowbus.endpoint.steps.observation import Observation, timed
+from rowbus.endpoint.steps.observation import Observation
 from rowbus.endpoint.steps.throttle import Throttle
 from rowbus.errors import StoreUnavailableError
 from rowbus.messages.outgoing import Origin
@@ -292,9 +292,9 @@ class RunningEndpoint:
         )
         sessions = SessionKeeper(can_delay=parts.delayed_delivery is not None)
         times = next(one for one in self._times if one.queue == address)
-        on_message = timed(self._observation.around(sessions.around(process)), times)
+        on_message = times.around(self._observation.around(sessions.around(process)))
         if self._long is not None:
-            around = timed(self._observation.around(around_handlers(duplicates=None)), times)
+            around = times.around(self._observation.around(around_handlers(duplicates=None)))
             self._long.handle(around, on_error)
             on_message = self._long.around(on_message, duplicates)
         return Callbacks(

@@ -257,6 +257,13 @@ def is_control(headers: Mapping[str, str | None]) -> bool:
     return value is not None and value.lower() == "true"
 
 
+def is_of_a_session(headers: Mapping[str, str | None]) -> bool:
+    """Return whether headers are those of a transactional session's control message, as .NET sends it."""
+    return is_control(headers) and any(
+        name.startswith(Header.TRANSACTIONAL_SESSION_PREFIX) for name in headers
+    )
+
+
 def parse_enclosed_types(value: str | None) -> tuple[str, ...]:
     """Read EnclosedMessageTypes: the wire names of a message's types, most concrete first.
 

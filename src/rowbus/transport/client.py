@@ -169,7 +169,7 @@ class ConnectionVerbs(Verbs):
         create_missing: bool,
     ) -> None:
         replies = None if reply_to is None else address_of(reply_to, addresses).canonical
-        bound = bound_mutators(map(checked_mutator, mutators), addresses, LARGEST_MESSAGE)
+        bound = mutators and bound_mutators(map(checked_mutator, mutators), addresses, LARGEST_MESSAGE)
         self._composer = Composer(addresses, Origin(sender, replies), serializer=serializer, mutators=bound)
         self._inserts = Inserts(
             address_of(subscription_table, addresses),

@@ -15,9 +15,9 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from rowbus.endpoint.decisions import is_of_a_session, pause_before
+from rowbus.endpoint.decisions import pause_before
 from rowbus.messages.dispatch import DelayedSend, Send
-from rowbus.messages.headers import Header
+from rowbus.messages.headers import Header, is_of_a_session
 from rowbus.messages.message import OutgoingMessage
 from rowbus.running.turns import onto_loop
 

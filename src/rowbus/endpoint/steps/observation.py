@@ -1,7 +1,6 @@
-"""Measures and traces each message of an endpoint, where that is turned on, and times it: the outermost steps.
+"""Measures and traces each message of an endpoint, where that is turned on: steps around all others but the timing.
 
-Invariants: measuring and tracing are no step without a wish, and never fail a message; no step here changes anything of
-a message, and timing nothing of what its handling raises.
+Invariants: neither is a step without a wish, or fails a message, or changes anything of it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     from rowbus.running.telemetry.instruments import Instruments
     from rowbus.running.telemetry.spans import Attributes, Spans
-    from rowbus.transport.history.teller import HandlingTimes
     from rowbus.transport.receiving.delivery import Delivery, FailedDelivery, OnError, OnMessage
 
 
@@ -140,18 +138,3 @@ def _age(moment: str) -> float | None:
         return max(time() - parse_timestamp(moment).timestamp(), 0)
     except InvalidTimestampError:
         return None
-
-
-def timed(proceed: OnMessage, times: HandlingTimes) -> OnMessage:
-    """Return the step; an attempt that is cancelled has neither succeeded nor failed."""
-
-    async def time(delivery: Delivery) -> None:
-        started = perf_counter()
-        try:
-            await proceed(delivery)
-        except Exception:
-            times.failed()
-            raise
-        times.took(perf_counter() - started)
-
-    return time

@@ -1,28 +1,31 @@
-"""Times of an endpoint's handlers: counted by steps that grow, and told to the history once a minute.
+"""Times of an endpoint's handlers: taken by its outermost step, counted by steps that grow, and told once a minute.
 
 Counts by steps can be added up over processes, minutes and hours.
 
 Invariants: what is read off the counts is at most `STEP` times too long or too short; `step_of` and `quantile` are
 pure. Nothing is told where the table is missing, a stranger's, or not granted; what could not be told is dropped, and
-an outage of it keeps nothing from being handled.
+an outage of it keeps nothing from being handled; timing changes nothing of a message, or of what its handling raises.
 """
 
 from __future__ import annotations
 
 import logging
 from math import ceil, log
-from typing import TYPE_CHECKING, Final
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from rowbus.running.critical import Alarm, ReportedBreaker, log_lasting
 from rowbus.running.service import Periodic
 from rowbus.transport.history.table import HANDLERS, HandlingCounts, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from rowbus.database.sessions import SessionPool
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.history.table import HistoryTable
+
+T = TypeVar("T")
 
 logger = logging.getLogger("rowbus.history")
 
@@ -63,13 +66,23 @@ class HandlingTimes:
         self._failed = 0
         self._durations = [0] * STEPS
 
+    def around(self, proceed: Callable[[T], Awaitable[None]]) -> Callable[[T], Awaitable[None]]:
+        """Return the step that times; an attempt that is cancelled has neither succeeded nor failed."""
+
+        async def time(delivery: T) -> None:
+            started = perf_counter()
+            try:
+                await proceed(delivery)
+            except Exception:
+                self._failed += 1
+                raise
+            self.took(perf_counter() - started)
+
+        return time
+
     def took(self, seconds: float) -> None:
         """Note how long handlers took that succeeded."""
         self._durations[step_of(seconds)] += 1
-
-    def failed(self) -> None:
-        """Note an attempt that failed."""
-        self._failed += 1
 
     def take(self) -> HandlingCounts | None:
         """Return what was noted since the last time; None for nothing."""

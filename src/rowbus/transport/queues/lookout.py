@@ -20,7 +20,7 @@ from rowbus.database.statements import Statement, load, no_rows
 from rowbus.errors import ConnectionLostError, RowbusError, StorageError
 from rowbus.running.scope import out_of_scope
 from rowbus.running.service import keep
-from rowbus.running.telemetry.process import full_disks
+from rowbus.running.telemetry.process import REFUSED_AT, full_disks
 from rowbus.running.waiting import cancel
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ class Lookout:
 
     async def _show(self, session: AsyncSession) -> None:
         """Have operators see for whom the process works; a server that refuses the locks hides it, and no more."""
-        is_full = not {self._database.server, ""}.isdisjoint(full_disks())
+        is_full = bool(REFUSED_AT) and not {self._database.server, ""}.isdisjoint(full_disks())
         if self._members == self._shown and is_full == self._shows_full_disk:
             return
         new, gone = self._members - self._shown, self._shown - self._members
