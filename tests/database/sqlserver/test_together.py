@@ -124,7 +124,7 @@ def test_a_batch_that_ends_before_it_says_which_send_failed_names_the_missing_qu
     said: str,
 ) -> None:
     wire = RecordingConnection()
-    wire.answer("known_columns|sys.columns", ("recoverable",), ("id",))
+    wire.answer("known_columns|sys.all_columns", ("recoverable",), ("id",))
     transaction = MessageTransaction(wire)
     there, missing, receiving = (
         QueueTable(SqlServerAddress("dbo", name, "Sales")) for name in ("There", "Missing", "Work")
@@ -199,6 +199,6 @@ def test_values_are_literals_of_a_text_that_is_the_same_for_all(text: str) -> No
     call = as_procedure(Statement(query, {"queue_name": text}, lambda rows, _count: rows))
     strings = [unquoted(each.text) for each in tokens(call) if each.kind == "string"]
     assert strings[1:] == ["@given_1 nvarchar(max)", text]
-    assert "[it's].sys.columns" in strings[0]
+    assert "[it's].sys.all_columns" in strings[0]
     assert "object_id(@given_1, N'U')" in strings[0]
     assert values(Statement(query, {"queue_name": text}, lambda rows, _count: rows)) == [text]

@@ -46,6 +46,7 @@ T = TypeVar("T")
 MOST_PREPARED = 16  # cursors, each of which keeps its last statement prepared
 COPIED_AT_ONCE = (256, 64, 16, 4, 1)  # rows of one statement: few texts, of which each is prepared once
 MOST_COPIED = 1024 * 1024  # characters and bytes of one statement's rows
+LOOKS_AGAIN = 4  # how often a look at the catalogue is repeated
 _Size = tuple[int, int, int]
 _WIDE_TEXT: _Size = (-9, 0, 0)  # SQL_WVARCHAR without a length: nvarchar(max)
 _WIDE_BINARY: _Size = (-3, 0, 0)  # SQL_VARBINARY: varbinary(max)
@@ -155,14 +156,15 @@ class Batches:
     def rows(self, query: Query, parameters: Sequence[str | bytes]) -> Rows:
         """Run one query and return the rows of its last answer that has any columns.
 
-        A look at the catalogue, which on Babelfish fails while another session drops a table, is repeated once.
+        A look at the catalogue, which on Babelfish fails while another session drops a table, is repeated.
         """
-        try:
-            return self._rows(query, parameters)
-        except StorageError as error:
-            if error.sqlstate != NO_COLUMN or _CATALOGUE not in query.text:
-                raise
-            return self._rows(query, parameters)
+        for _look in range(LOOKS_AGAIN):
+            try:
+                return self._rows(query, parameters)
+            except StorageError as error:
+                if error.sqlstate != NO_COLUMN or _CATALOGUE not in query.text:
+                    raise
+        return self._rows(query, parameters)
 
     def _rows(self, query: Query, parameters: Sequence[str | bytes]) -> Rows:
         text = query.text.decode()

@@ -164,8 +164,7 @@ from pg_attribute as a
     inner join sys.objects as o on a.attrelid::integer = o.object_id
 where a.attnum > 0 and not a.attisdropped;
 
-create view sys.computed_columns as
-select *, '(CONVERT([nvarchar](max),[Body]))' as definition, 0 as is_persisted from sys.columns where is_computed = 1;
+create view sys.all_columns as select * from sys.columns;
 
 create view sys.indexes as
 select
