@@ -115,7 +115,8 @@ class MessageTransaction(Session):
     def _commit_and_begin(self, last: Sequence[Statement[object]], receive: Statement[T]) -> T:
         self.committed = False
         savepoint = save(MESSAGE) if last and self.attempt_open and not self._touched else ""
-        text = commit_and_receive(savepoint, last, self._levels, receive, around=self._turn)
+        call = self._batches.prepared(receive)
+        text = commit_and_receive(savepoint, last, self._levels, call, around=self._turn)
         self._touched = self._touched or bool(savepoint)
         answer = self._batches.together(text, [*(each.query for each in last), receive.query])
         if self.takes_turns and answer.error is not None and not self.lost:

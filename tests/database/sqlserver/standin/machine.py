@@ -43,6 +43,9 @@ class Machine:
         self.trancount = 0
         self.doomed = False
         self.xact_abort = False
+        self.prepared = list[
+            tuple[str, str]
+        ]()  # what `sp_prepare` was given: variables and text; the place is the handle
 
     # --- transactions
 

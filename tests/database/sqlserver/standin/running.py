@@ -16,7 +16,7 @@ from tests.database.sqlserver.standin import batches
 from tests.database.sqlserver.standin.faults import GOES_ON, Fault
 from tests.database.sqlserver.standin.machine import Answer, Machine
 from tests.database.sqlserver.standin.rewriting import Rewritten
-from tests.database.sqlserver.standin.tokens import Token, text_of, tokens, unquoted
+from tests.database.sqlserver.standin.tokens import Token, split, text_of, tokens, unquoted
 from tests.database.sqlserver.standin.types import NUMBERS, value_type
 
 _SIMPLE = re.compile(r"[\d\s&|+\-*=<>()]+")
@@ -269,6 +269,13 @@ class _Batch:
                 self._nested(str(self._evaluate(statement.arguments[0], "text")), [])
             case "sp_executesql":
                 self._nested(str(self._evaluate(statement.arguments[0], "text")), statement.arguments[1:])
+            case "sp_prepare":
+                handle, kinds, text = (argument[0] for argument in statement.arguments)
+                self._machine.prepared.append((unquoted(kinds.text), unquoted(text.text)))
+                self._values[_key(handle)] = len(self._machine.prepared) - 1
+            case "sp_execute":
+                declared, prepared = self._machine.prepared[int(statement.arguments[0][0].text)]
+                self._nested(prepared, _named(declared, statement.arguments[1:]))
             case "sp_getapplock":
                 self._lock(arguments, statement.result)
             case "sp_releaseapplock":
@@ -362,6 +369,16 @@ class _Batch:
 def _key(part: Token) -> str:
     name = part.text.lower()
     return f"g_{name[2:]}" if name.startswith("@@") else f"v_{name[1:].replace('?', 'mark_')}"
+
+
+def _named(kinds: str, values: list[list[Token]]) -> list[list[Token]]:
+    """Return arguments as `sp_executesql` takes them: the declaration, and each value with its name."""
+    names = [kind[0] for kind in split(tokens(kinds))]
+    declared = [Token("string", "N'" + kinds.replace("'", "''") + "'")]
+    return [
+        declared,
+        *([name, Token("symbol", "="), *value] for name, value in zip(names, values, strict=True)),
+    ]
 
 
 def _type_of(value: object) -> str:
