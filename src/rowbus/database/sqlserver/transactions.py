@@ -33,6 +33,7 @@ SHORTLY = (
     "set lock_timeout 200;"  # how long a receive waits where it cannot pass over what others have in hand
 )
 FOR_EVER = "set lock_timeout -1;"  # the default
+AS_BEFORE = f"{FOR_EVER} set nocount off;"  # after a receive that failed, whose options Babelfish keeps
 BABELFISH = source("database/sql/sqlserver/find_babelfish.sql")
 
 _ENDING = re.compile(r"\b(?:commit|rollback|tran|transaction|exec|execute|xact_abort)\b", re.IGNORECASE)
