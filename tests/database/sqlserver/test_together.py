@@ -31,7 +31,7 @@ class Slot:
     """A receive transaction on a queue, whose round trips are counted."""
 
     def __init__(self, dsn: str) -> None:
-        self.connection = driver.connect(dsn, autocommit=True)
+        self.connection = driver.connect(dsn)
         self.transaction = MessageTransaction(self.connection)
         ((catalog,),) = self.connection.execute("select db_name()").fetchall()
         self.queue = QueueTable(SqlServerAddress("dbo", "Sales", catalog))
