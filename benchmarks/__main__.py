@@ -27,6 +27,7 @@ from benchmarks import (
     versions,
 )
 from benchmarks.endpoint_sending import endpoint_send
+from benchmarks.far_sqlserver import far_sqlserver
 from benchmarks.growth import comparisons as growth
 from benchmarks.idle import idle
 from benchmarks.lanes import lanes
@@ -183,6 +184,7 @@ MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "long_handlers": handlers.long_handlers,
     "idle": idle,
     "latency": latency,
+    "far_sqlserver": far_sqlserver,
 }
 DELAYED = delayed_comparisons.COMPARISONS
 LOG = log_comparisons.COMPARISONS

@@ -9,6 +9,7 @@ import asyncio
 import socket
 import struct
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -17,13 +18,28 @@ RESET: Final = struct.pack("ii", 1, 0)
 """SO_LINGER's value that has a close reset the connection: the other end is told nothing but that it is gone."""
 
 
-class Proxy:
-    """Listens on a port of its own and passes on to one server, in a thread of its own."""
+def _unseen(_piece: bytes) -> None:
+    """Look at nothing that a client sends."""
 
-    def __init__(self, port: int, *, delay: float = 0.0) -> None:
+
+class Proxy:
+    """Listens on a port of its own and passes on to one server, in a thread of its own.
+
+    `watch` is called for each connection; what it returns is shown each piece that the client sends.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        *,
+        host: str = "127.0.0.1",
+        delay: float = 0.0,
+        watch: Callable[[], Callable[[bytes], None]] = lambda: _unseen,
+    ) -> None:
         self.port = 0
-        self._server_port = port
+        self._server = host, port
         self._delay = delay
+        self._watch = watch
         self._loop = asyncio.new_event_loop()
         self._flowing = asyncio.Event()
         self._open = True
@@ -92,26 +108,32 @@ class Proxy:
             _reset(writer)
             return
         try:
-            to_server = await asyncio.open_connection("127.0.0.1", self._server_port)
+            to_server = await asyncio.open_connection(*self._server)
         except OSError:
             _reset(writer)
             return
         pair = {writer, to_server[1]}
         self._writers |= pair
-        directions = (self._pass(reader, to_server[1]), self._pass(to_server[0], writer))
+        directions = (self._pass(reader, to_server[1], self._watch()), self._pass(to_server[0], writer))
         with suppress(asyncio.CancelledError):  # the proxy ends; Python 3.11 would print that
             await asyncio.wait([asyncio.ensure_future(direction) for direction in directions])
             self._writers -= pair
         for each in pair:
             each.close()
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        see: Callable[[bytes], None] = _unseen,
+    ) -> None:
         """Pass on in one direction, in order, each piece so much later than it came."""
         pieces: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
         writing = asyncio.ensure_future(self._write(pieces, writer))
         self._tasks.add(writing)
         with suppress(OSError):
             while piece := await reader.read(CHUNK):
+                see(piece)
                 pieces.put_nowait((self._loop.time() + self._delay, piece))
         pieces.put_nowait((self._loop.time() + self._delay, b""))
         await writing

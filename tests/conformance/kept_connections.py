@@ -3,7 +3,8 @@
 A server that has just begun a session takes long over its first statements: Babelfish builds its grammar's tables and
 its catalogue's cache anew in each, so that a test with a dozen sessions would wait for little else. What is kept was
 reset by the server, as a driver's pool has it done: options, temporary tables, locks. What does not answer, is in a
-transaction, or asked for a lock of its session (Babelfish dies of some) is closed in earnest; so is the stand-in's.
+transaction, or was refused a lock of its session (Babelfish dies of the fourth) is closed in earnest; so is the
+stand-in's.
 
 Invariants: what is kept is no session of a test any more; it is used by one thread at a time.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import atexit
 from collections import defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -38,7 +39,7 @@ class ConnectionRegister:
 
     def connect(self, source: DataSource) -> DriverConnection:
         kept = _kept[source.connection_string]
-        connection: Any = kept.pop() if kept else self._new(source)
+        connection: Any = _living(kept) or self._new(source)
         noted = connection, connection.session
         self._open.append(noted)
         connection.close = partial(self._close, noted, kept)
@@ -58,7 +59,7 @@ class ConnectionRegister:
         connection.session = int(_ask(connection, "select @@spid"))
         connection.close_in_earnest = connection.close
         connection.cursor = partial(_watched, connection, connection.cursor)
-        connection.asked_for_locks = False
+        connection.was_refused = False
         return connection  # type: ignore[no-any-return]  # as the driver's seam has it
 
     def _close(self, noted: tuple[Any, int], kept: list[Any]) -> None:
@@ -81,10 +82,19 @@ def noting_connections(monkeypatch: pytest.MonkeyPatch) -> Generator[ConnectionR
         yield made
 
 
+def _living(kept: list[Any]) -> Any:  # noqa: ANN401 - the driver's
+    """Take one that still answers, or None: a test may have had one ended that was closed just then."""
+    while kept:
+        connection = kept.pop()
+        if _is_reset(connection):
+            return connection
+    return None
+
+
 def _is_reset(connection: Any) -> bool:  # noqa: ANN401 - the driver's
     """Have the server reset a session; say whether it did."""
     native = getattr(connection, "_conn", None)  # Microsoft's
-    if native is None or connection.closed or connection.asked_for_locks:
+    if native is None or connection.closed or connection.was_refused:
         return False
     try:
         native.set_attr(_RESET, 1)
@@ -94,15 +104,22 @@ def _is_reset(connection: Any) -> bool:  # noqa: ANN401 - the driver's
 
 
 def _watched(connection: Any, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - the driver's
-    """Make a cursor that tells if it asks for a lock of its session."""
+    """Make a cursor that tells if it is refused a lock of its session."""
     cursor = make()
-    execute = cursor.execute
+    execute, fetchall = cursor.execute, cursor.fetchall
+    asks = False
 
     def watched(operation: str, *parameters: object) -> object:
-        connection.asked_for_locks |= "@LockOwner = N'Session'" in operation
+        nonlocal asks
+        asks = "@LockOwner = N'Session'" in operation
         return execute(operation, *parameters)
 
-    cursor.execute = watched
+    def refused() -> Sequence[Sequence[object]]:
+        rows: Sequence[Sequence[object]] = fetchall()
+        connection.was_refused |= asks and not (rows and rows[0][0])
+        return rows
+
+    cursor.execute, cursor.fetchall = watched, refused
     return cursor
 
 

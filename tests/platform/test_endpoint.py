@@ -61,10 +61,10 @@ async def test_a_started_endpoint_registers_once_and_beats_until_it_stops(endpoi
     await platform(backend)
     sales = endpoints.make("Sales", service_platform=json.dumps(connection(backend, "Heartbeats")))
     async with sales:
-        rows = await wait_for(
+        await wait_for(
             backend, SERVICECONTROL, "RegisterEndpointStartup", "EndpointHeartbeat", "EndpointHeartbeat"
         )
-    startup, *beats = rows
+    startup, *beats = rows = await backend.rows(SERVICECONTROL)
     assert kinds(rows) == ["RegisterEndpointStartup", *["EndpointHeartbeat"] * len(beats)]
     assert json.loads(startup.body or b"")["Endpoint"] == "Sales"
     beat = json.loads(beats[0].body or b"")

@@ -167,7 +167,7 @@ def examine_outbox(
 
 def _examine_delayed(session: Session, address: QueueAddress, most: int) -> Iterator[Finding]:
     try:
-        with looking(session, address):
+        with suppress(QueueNotFoundError), looking(session, address):  # it may have been dropped meanwhile
             yield from list(_look_at_delayed(session, address, most))
     except NotLookedAtError as error:
         yield diagnose_left_out(str(address), error.reason)

@@ -99,7 +99,7 @@ def use_standin(database: str) -> None:
     sys.path.insert(0, given["root"])
     from tests.database.sqlserver.standin import driver  # noqa: PLC0415 - of the tests', found by the line above
 
-    setattr(seam, "connect", lambda _source: driver.connect(database, autocommit=True))  # noqa: B010 - another's
+    setattr(seam, "connect", lambda _source: driver.connect(database))  # noqa: B010 - another's
 
 
 async def serve_both() -> None:

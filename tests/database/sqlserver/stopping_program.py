@@ -44,7 +44,7 @@ def use_standin() -> None:
     from tests.database.sqlserver.standin import driver  # noqa: PLC0415 - as above
 
     def connect(_source: object) -> WatchedConnection:
-        return WatchedConnection(driver.connect(given["standin"], autocommit=True), die)
+        return WatchedConnection(driver.connect(given["standin"]), die)
 
     setattr(seam, "connect", connect)  # noqa: B010 - another's
 

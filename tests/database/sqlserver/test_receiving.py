@@ -11,7 +11,7 @@ import pytest
 
 from rowbus.database.sqlserver.receive_session import MessageTransaction, ReceiveSession
 from rowbus.database.sqlserver.threads import SessionThread
-from rowbus.database.sqlserver.transactions import BEGIN, COMMIT, FOR_EVER, ROLLBACK, SHORTLY, STATE
+from rowbus.database.sqlserver.transactions import AS_BEFORE, BEGIN, COMMIT, ROLLBACK, SHORTLY, STATE
 from rowbus.errors import ConnectionLostError, HandlerError, StorageError
 from tests.database.sqlserver.recording import (
     BABELFISHS_LOCK_TIMEOUT,
@@ -364,7 +364,7 @@ async def test_where_receives_take_turns_one_waits_shortly_and_the_handler_as_lo
     transaction.takes_turns = True
     assert transaction.begin(RECEIVE) == [("row",)]
     transaction.commit([])
-    assert wire.texts == [BEGIN, SHORTLY, "receive", FOR_EVER, COMMIT]
+    assert wire.texts == [BEGIN, SHORTLY, "receive", AS_BEFORE, COMMIT]
 
 
 async def test_a_turn_that_is_anothers_finds_nothing(wire: RecordingConnection) -> None:
@@ -373,7 +373,7 @@ async def test_a_turn_that_is_anothers_finds_nothing(wire: RecordingConnection) 
     for error in (LOCK_TIMEOUT, BABELFISHS_LOCK_TIMEOUT):
         wire.fail("receive", error)
         assert transaction.begin(RECEIVE) == ()
-        assert wire.texts[-1] == FOR_EVER
+        assert wire.texts[-1] == AS_BEFORE
         transaction.roll_back()
 
 

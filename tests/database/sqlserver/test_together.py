@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowbus.database.sqlserver.receive_session import MessageTransaction
-from rowbus.database.sqlserver.statements import as_procedure, load, values
+from rowbus.database.sqlserver.statements import as_prepared, as_procedure, load, preparation, values
 from rowbus.database.sqlserver.transactions import MOST_TOGETHER, may_travel
 from rowbus.database.statements import Statement
 from rowbus.errors import QueueNotFoundError, StorageError
@@ -31,7 +31,7 @@ class Slot:
     """A receive transaction on a queue, whose round trips are counted."""
 
     def __init__(self, dsn: str) -> None:
-        self.connection = driver.connect(dsn, autocommit=True)
+        self.connection = driver.connect(dsn)
         self.transaction = MessageTransaction(self.connection)
         ((catalog,),) = self.connection.execute("select db_name()").fetchall()
         self.queue = QueueTable(SqlServerAddress("dbo", "Sales", catalog))
@@ -124,7 +124,7 @@ def test_a_batch_that_ends_before_it_says_which_send_failed_names_the_missing_qu
     said: str,
 ) -> None:
     wire = RecordingConnection()
-    wire.answer("known_columns|sys.columns", ("recoverable",), ("id",))
+    wire.answer("known_columns|sys.all_columns", ("recoverable",), ("id",))
     transaction = MessageTransaction(wire)
     there, missing, receiving = (
         QueueTable(SqlServerAddress("dbo", name, "Sales")) for name in ("There", "Missing", "Work")
@@ -196,9 +196,15 @@ def test_what_is_large_or_no_literal_travels_as_parameters(slot: Slot) -> None:
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
 def test_values_are_literals_of_a_text_that_is_the_same_for_all(text: str) -> None:
     query = load("transport/queues/sql/sqlserver/known_columns.sql", identifiers={"catalog": "it's"})
-    call = as_procedure(Statement(query, {"queue_name": text}, lambda rows, _count: rows))
-    strings = [unquoted(each.text) for each in tokens(call) if each.kind == "string"]
+    given = Statement(query, {"queue_name": text}, lambda rows, _count: rows)
+    strings = _strings(as_procedure(given))
     assert strings[1:] == ["@given_1 nvarchar(max)", text]
-    assert "[it's].sys.columns" in strings[0]
+    assert _strings(preparation(given)) == strings[1::-1]
+    assert _strings(as_prepared(7, given)) == [text]
+    assert "[it's].sys.all_columns" in strings[0]
     assert "object_id(@given_1, N'U')" in strings[0]
-    assert values(Statement(query, {"queue_name": text}, lambda rows, _count: rows)) == [text]
+    assert values(given) == [text]
+
+
+def _strings(batch: str) -> list[str]:
+    return [unquoted(each.text) for each in tokens(batch) if each.kind == "string"]

@@ -28,7 +28,14 @@ from rowbus.database.sqlserver.faults import (
     missing_table,
     translate,
 )
-from rowbus.database.sqlserver.statements import adapt, percent_marks, values
+from rowbus.database.sqlserver.statements import (
+    adapt,
+    as_prepared,
+    as_procedure,
+    percent_marks,
+    preparation,
+    values,
+)
 from rowbus.database.sqlserver.transactions import COMMIT, COMMITTED, FAILED
 from rowbus.database.statements import Query
 from rowbus.errors import StorageError
@@ -46,6 +53,7 @@ T = TypeVar("T")
 MOST_PREPARED = 16  # cursors, each of which keeps its last statement prepared
 COPIED_AT_ONCE = (256, 64, 16, 4, 1)  # rows of one statement: few texts, of which each is prepared once
 MOST_COPIED = 1024 * 1024  # characters and bytes of one statement's rows
+LOOKS_AGAIN = 4  # how often a look at the catalogue is repeated
 _Size = tuple[int, int, int]
 _WIDE_TEXT: _Size = (-9, 0, 0)  # SQL_WVARCHAR without a length: nvarchar(max)
 _WIDE_BINARY: _Size = (-3, 0, 0)  # SQL_VARBINARY: varbinary(max)
@@ -140,6 +148,7 @@ class Batches:
         self._module = type(connection).__module__.partition(".")[0]
         self._prepared: dict[str, DriverCursor] = {}
         self._plain: DriverCursor | None = None
+        self._handles: dict[bytes, int] = {}  # of statements that the server keeps prepared, by their texts
         self.lost = False
         """Whether the connection was seen to be gone."""
 
@@ -155,14 +164,15 @@ class Batches:
     def rows(self, query: Query, parameters: Sequence[str | bytes]) -> Rows:
         """Run one query and return the rows of its last answer that has any columns.
 
-        A look at the catalogue, which on Babelfish fails while another session drops a table, is repeated once.
+        A look at the catalogue, which on Babelfish fails while another session drops a table, is repeated.
         """
-        try:
-            return self._rows(query, parameters)
-        except StorageError as error:
-            if error.sqlstate != NO_COLUMN or _CATALOGUE not in query.text:
-                raise
-            return self._rows(query, parameters)
+        for _look in range(LOOKS_AGAIN):
+            try:
+                return self._rows(query, parameters)
+            except StorageError as error:
+                if error.sqlstate != NO_COLUMN or _CATALOGUE not in query.text:
+                    raise
+        return self._rows(query, parameters)
 
     def _rows(self, query: Query, parameters: Sequence[str | bytes]) -> Rows:
         text = query.text.decode()
@@ -201,6 +211,20 @@ class Batches:
     def _learn(self, adaptation: Adaptation) -> None:
         if not self.known_columns.knows(adaptation.table):
             self.known_columns.learn(adaptation.table, self.run(adaptation.probe))
+
+    def prepared(self, statement: Statement[object]) -> str:
+        """Return a call of a statement that the server keeps prepared: Babelfish is long over each text it reads.
+
+        Its values are of the same kinds each time. Where it cannot be prepared, the call fails in its own place.
+        """
+        text = statement.query.native
+        if text not in self._handles:
+            try:
+                ((handle,),) = self.control(preparation(statement))
+            except StorageError:
+                return as_procedure(statement)
+            self._handles[text] = int(handle)
+        return as_prepared(self._handles[text], statement)
 
     def together(self, text: str, queries: Sequence[Query]) -> Together:
         """Run a batch of `together`, whose statements have these queries, the receive's last; returns an error."""
@@ -306,6 +330,7 @@ class Batches:
         """Do not use a cursor again that failed: what it has prepared may be what was wrong."""
         if failed is None:
             return
+        self._handles.clear()
         self._prepared = {text: cursor for text, cursor in self._prepared.items() if cursor is not failed}
         self._plain = None if self._plain is failed else self._plain
         self.interruption.free(failed)

@@ -19,6 +19,7 @@ from rowbus.database.sqlserver.faults import DOOMED, WAITED_FOR_LOCK
 from rowbus.database.sqlserver.handler_connection import HandlerConnection
 from rowbus.database.sqlserver.threads import is_over
 from rowbus.database.sqlserver.transactions import (
+    AS_BEFORE,
     FOR_EVER,
     MESSAGE,
     SHORTLY,
@@ -65,8 +66,7 @@ class MessageTransaction(Session):
         self.begin_transaction()
         if not self.takes_turns:
             return self.run(receive)
-        before, after = self._turn
-        self.control(before)
+        self.control(SHORTLY)
         try:
             return self.run(receive)
         except StorageError as error:
@@ -75,7 +75,7 @@ class MessageTransaction(Session):
             return receive.decode((), 0)
         finally:
             if not self.lost:
-                self.control(after)
+                self.control(AS_BEFORE)
 
     @property
     def _turn(self) -> tuple[str, str]:
@@ -115,11 +115,12 @@ class MessageTransaction(Session):
     def _commit_and_begin(self, last: Sequence[Statement[object]], receive: Statement[T]) -> T:
         self.committed = False
         savepoint = save(MESSAGE) if last and self.attempt_open and not self._touched else ""
-        text = commit_and_receive(savepoint, last, self._levels, receive, around=self._turn)
+        call = self._batches.prepared(receive)
+        text = commit_and_receive(savepoint, last, self._levels, call, around=self._turn)
         self._touched = self._touched or bool(savepoint)
         answer = self._batches.together(text, [*(each.query for each in last), receive.query])
         if self.takes_turns and answer.error is not None and not self.lost:
-            self.control(FOR_EVER)
+            self.control(AS_BEFORE)
         if answer.committed:
             self.committed, self._levels = True, 1
             self._close_attempt()

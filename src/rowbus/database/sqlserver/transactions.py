@@ -1,8 +1,8 @@
 """The T-SQL of transaction control, and one batch for all that happens between two messages.
 
-The batch has no parameters, because a prepared one may not end a transaction: each statement is a `sp_executesql` of
-its own in it, so the server keeps their plans, and its values are literals. `try` ends the batch at the first error,
-which otherwise might be followed by the commit (decision 0034).
+The batch has no parameters, because a prepared one may not end a transaction: each statement is a call of its own in
+it, whose text the server knows, and its values are literals. `try` ends the batch at the first error, which otherwise
+might be followed by the commit (decision 0034).
 
 A savepoint of the same name takes the place of the one before; none can be released, and none needs to be.
 
@@ -33,6 +33,7 @@ SHORTLY = (
     "set lock_timeout 200;"  # how long a receive waits where it cannot pass over what others have in hand
 )
 FOR_EVER = "set lock_timeout -1;"  # the default
+AS_BEFORE = f"{FOR_EVER} set nocount off;"  # after a receive that failed, whose options Babelfish keeps
 BABELFISH = source("database/sql/sqlserver/find_babelfish.sql")
 
 _ENDING = re.compile(r"\b(?:commit|rollback|tran|transaction|exec|execute|xact_abort)\b", re.IGNORECASE)
@@ -92,11 +93,11 @@ def commit_and_receive(
     savepoint: str,
     last: Sequence[Statement[object]],
     levels: int,
-    receive: Statement[object],
+    receive: str,
     *,
     around: tuple[str, str] = ("", ""),
 ) -> str:
-    """Return the batch; `savepoint` sets one before the last statements, `around` is what the receive runs between.
+    """Return the batch; `savepoint` sets one before the last statements, `around` is what `receive` runs between.
 
     Its answers have a column `COMMITTED` once the transaction is, and before an error `FAILED`: the place, in `last`,
     of the statement that failed, or how many there are if it was none of them.
@@ -108,16 +109,16 @@ def commit_and_receive(
         "begin try",
         f"{savepoint};" if savepoint else "",
         *steps,
-        f"set @place = {len(last)};",
+        f"set @place = {len(last)};" if last else "",
         *[f"{COMMIT};"] * levels,
-        f"exec sp_executesql N'select 1 as {COMMITTED}';",
+        source("database/sql/sqlserver/committed.sql"),
         f"{BEGIN};",
         before,
-        as_procedure(receive),
+        receive,
         after,
         "end try",
         "begin catch",
-        f"exec sp_executesql N'select @place as {FAILED}', N'@place int', @place = @place;",
+        source("database/sql/sqlserver/failed.sql"),
         "throw;",
         "end catch;",
     )

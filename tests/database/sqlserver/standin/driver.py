@@ -7,8 +7,7 @@ Invariant: what callers see (marks, answers, exceptions, descriptions in lower c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any, Self
 
@@ -17,7 +16,6 @@ from mssql_python import exceptions as driver
 
 from tests.database.sqlserver.standin.faults import Fault, Gone, lost, raised
 from tests.database.sqlserver.standin.machine import Answer, Machine
-from tests.database.sqlserver.standin.rewriting import Flavour
 from tests.database.sqlserver.standin.running import run
 
 SERVER_SQL = files("tests.database.sqlserver.standin").joinpath("server.sql").read_text("utf-8")
@@ -29,25 +27,28 @@ def prepare_database(dsn: str) -> None:
         connection.execute(SERVER_SQL.encode())
 
 
-def connect(dsn: str, *, autocommit: bool = False, flavour: Flavour = Flavour.SQL_SERVER) -> Connection:
-    """Open a connection to a database that `prepare_database` has prepared; raises the driver's OperationalError."""
+def connect(dsn: str) -> Connection:
+    """Open a connection in autocommit mode to a database that `prepare_database` has prepared.
+
+    Raises the driver's OperationalError.
+    """
     try:
         connection = psycopg.connect(dsn, autocommit=True, options="-c search_path=dbo,sys -c timezone=UTC")
     except psycopg.OperationalError as error:
         raise lost() from error
-    return Connection(connection, autocommit=autocommit, flavour=flavour)
+    return Connection(connection)
 
 
 class Connection:
-    """A connection; what it runs is in a transaction of its own unless `autocommit` is off or one was begun."""
+    """A connection; what it runs is in a transaction of its own unless one was begun."""
 
     __module__ = "mssql_python.connection"  # by which a user's connection is recognised
 
-    def __init__(self, connection: psycopg.Connection[Any], *, autocommit: bool, flavour: Flavour) -> None:
+    autocommit = True
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
-        self._machine = Machine(connection, catalog=connection.info.dbname, flavour=flavour)
-        self.autocommit = autocommit
-        self.timeout = 0
+        self._machine = Machine(connection, catalog=connection.info.dbname)
 
     @property
     def closed(self) -> bool:
@@ -60,19 +61,6 @@ class Connection:
     def execute(self, operation: str, *parameters: object) -> Cursor:
         return self.cursor().execute(operation, *parameters)
 
-    def setautocommit(self, value: bool = True) -> None:  # noqa: FBT001, FBT002 - the driver's signature
-        self.autocommit = value
-
-    def commit(self) -> None:
-        self._check()
-        if not self.autocommit and self._machine.trancount:
-            self._answers("commit transaction", ())
-
-    def rollback(self) -> None:
-        self._check()
-        if not self.autocommit and self._machine.trancount:
-            self._answers("rollback transaction", ())
-
     def close(self) -> None:
         self._connection.close()
 
@@ -82,10 +70,7 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with suppress(driver.Error):
-            if not self.closed and not self.autocommit:
-                (self.commit if kind is None else self.rollback)()
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _check(self) -> None:
@@ -95,8 +80,6 @@ class Connection:
     def _answers(self, operation: str, parameters: Sequence[object]) -> list[Answer]:
         self._check()
         try:
-            if not self.autocommit and self._machine.trancount == 0:
-                self._machine.begin()
             return run(self._machine, operation, parameters)
         except (Gone, psycopg.OperationalError, psycopg.InterfaceError) as error:
             self._connection.close()
@@ -156,40 +139,14 @@ class Cursor:
         self._show()
         return True
 
-    def fetchone(self) -> tuple[Any, ...] | None:
-        self._check()
-        return self._rows.pop(0) if self._rows else None
-
-    def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
-        self._check()
-        found, self._rows = self._rows[:size], self._rows[size:]
-        return found
-
     def fetchall(self) -> list[tuple[Any, ...]]:
-        self._check()
+        if self.description is None:
+            raise driver.ProgrammingError("Invalid cursor state", "No results. Previous SQL was not a query.")
         found, self._rows = self._rows, []
         return found
 
-    def fetchval(self) -> Any:  # noqa: ANN401 - whatever the column holds
-        row = self.fetchone()
-        return row[0] if row else None
-
-    def _check(self) -> None:
-        if self.description is None:
-            raise driver.ProgrammingError("Invalid cursor state", "No results. Previous SQL was not a query.")
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        while (row := self.fetchone()) is not None:
-            yield row
-
     def close(self) -> None:
         self.closed = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _as_the_driver_reads(value: Any) -> Any:  # noqa: ANN401 - whatever the column holds

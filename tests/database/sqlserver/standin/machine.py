@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import psycopg
 
 from tests.database.sqlserver.standin.faults import ENDS_TRANSACTION, Fault, Gone, fault_of
-from tests.database.sqlserver.standin.rewriting import Flavour, Rewritten, rewrite
+from tests.database.sqlserver.standin.rewriting import Rewritten, rewrite
 from tests.database.sqlserver.standin.tokens import Token
 
 if TYPE_CHECKING:
@@ -36,13 +36,15 @@ class Answer(NamedTuple):
 class Machine:
     """Facts that the server knows of one session."""
 
-    def __init__(self, connection: psycopg.Connection[Any], *, catalog: str, flavour: Flavour) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], *, catalog: str) -> None:
         self._connection = connection
         self._catalog = catalog
-        self._flavour = flavour
         self.trancount = 0
         self.doomed = False
         self.xact_abort = False
+        self.prepared = list[
+            tuple[str, str]
+        ]()  # what `sp_prepare` was given: variables and text; the place is the handle
 
     # --- transactions
 
@@ -100,7 +102,7 @@ class Machine:
             if self.trancount:
                 self._connection.execute("rollback to savepoint statement")
                 self._connection.execute("release savepoint statement")
-            raise fault_of(error, self._flavour, verb) from error
+            raise fault_of(error) from error
         if self.trancount:
             if verb.startswith("look"):  # its locks were for a moment only
                 self._connection.execute("rollback to savepoint statement")
@@ -129,9 +131,9 @@ class Machine:
                 pass
         return 0
 
-    def rewritten(self, parts: list[Token], types: Mapping[str, str], tables: frozenset[str]) -> Rewritten:
+    def rewritten(self, parts: list[Token], types: Mapping[str, str]) -> Rewritten:
         try:
-            return rewrite(parts, types, catalog=self._catalog, flavour=self._flavour, tables=tables)
+            return rewrite(parts, types, catalog=self._catalog)
         except SyntaxError as error:
             raise Fault(102, str(error)) from error
 
@@ -149,9 +151,6 @@ class Machine:
             "spid": self._connection.info.backend_pid,
             "db_name": self._catalog,
             "options": XACT_ABORT if self.xact_abort else 0,
-            "fetch_status": -1,
             "version": "Microsoft SQL Server 2022 (stand-in) - 16.0.1000.6",
             "suser_sname": self._connection.info.user,
-            "original_login": self._connection.info.user,
-            "app_name": self._connection.info.parameter_status("application_name"),
         }

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -27,13 +26,6 @@ _NAMES = frozenset(["name", "type", "type_desc", "table_name", "table_schema", "
 _TEXTUAL = ("text", "varchar")
 
 
-class Flavour(Enum):
-    """The product whose behaviour, and whose words, the stand-in has."""
-
-    SQL_SERVER = "sqlserver"
-    BABELFISH = "babelfish"
-
-
 class Rewritten(NamedTuple):
     """A query for psycopg, and the domains that must exist before it runs."""
 
@@ -42,38 +34,27 @@ class Rewritten(NamedTuple):
     returns_rows: bool
 
 
-def rewrite(
-    parts: list[Token], types: Mapping[str, str], *, catalog: str, flavour: Flavour, tables: frozenset[str]
-) -> Rewritten:
+def rewrite(parts: list[Token], types: Mapping[str, str], *, catalog: str) -> Rewritten:
     """Rewrite a query whose variables have these PostgreSQL types; raises SyntaxError for what is not understood."""
-    return _rewrite(tuple(parts), tuple(sorted(types.items())), catalog, flavour, tables)
+    return _rewrite(tuple(parts), tuple(sorted(types.items())), catalog)
 
 
 @lru_cache(maxsize=4096)
-def _rewrite(
-    parts: tuple[Token, ...],
-    types: tuple[tuple[str, str], ...],
-    catalog: str,
-    flavour: Flavour,
-    tables: frozenset[str],
-) -> Rewritten:
-    return _Rewriting(dict(types), catalog, flavour).rewrite(list(parts), tables)
+def _rewrite(parts: tuple[Token, ...], types: tuple[tuple[str, str], ...], catalog: str) -> Rewritten:
+    return _Rewriting(dict(types), catalog).rewrite(list(parts))
 
 
 class _Rewriting:
-    def __init__(self, types: Mapping[str, str], catalog: str, flavour: Flavour) -> None:
+    def __init__(self, types: Mapping[str, str], catalog: str) -> None:
         self._types = types
         self._catalog = catalog
-        self._flavour = flavour
         self._domains = dict[str, str]()
 
-    def rewrite(self, parts: list[Token], tables: frozenset[str]) -> Rewritten:
+    def rewrite(self, parts: list[Token]) -> Rewritten:
         if (computed := computed_column(parts)) is not None:
             return Rewritten(self._computed(*computed), (), returns_rows=False)
-        prepared = prepare(parts, tables)
+        prepared = prepare(parts)
         tree = self._tree(prepared.text)
-        if prepared.top is not None:
-            self._limit(tree, self._item(prepared.top))
         text, returns_rows = self._finish(tree, prepared)
         return Rewritten(self._bound(text), tuple(self._domains.items()), returns_rows)
 
@@ -103,28 +84,13 @@ class _Rewriting:
             text = text.replace(" NULLS FIRST", "")
         if prepared.output is None:
             return text, isinstance(tree, exp.Query)
-        select = self._item(prepared.output)
+        select = self._tree(f"select {prepared.output}")
         assert isinstance(select, exp.Select)
         for column in select.find_all(exp.Column):
             if column.table in {"deleted", "inserted"}:
                 column.set("table", None)
         items = ", ".join(item.sql("postgres") for item in select.expressions)
-        if prepared.into is None:
-            return f"{text} returning {items}", True
-        target, columns = self._target(prepared.into)
-        return (
-            f"with __output as ({text} returning {items}) insert into {target} {columns} table __output",
-            False,
-        )
-
-    def _item(self, text: str) -> exp.Expr:
-        return self._tree(f"select {text}")
-
-    def _target(self, parts: list[Token]) -> tuple[str, str]:
-        opening = next((place for place, part in enumerate(parts) if part.word == "("), len(parts))
-        table = self._table_name(parts[:opening])
-        columns = text_of(parts[opening:]).lower().replace("[", '"').replace("]", '"')
-        return table, columns
+        return f"{text} returning {items}", True
 
     def _table_name(self, parts: list[Token]) -> str:
         table = sqlglot.parse_one(text_of(parts), read="tsql", into=exp.Table)
@@ -139,15 +105,6 @@ class _Rewriting:
             f'alter table {self._table_name(table)} add column "{column.lower()}" sys."nvarchar(max)"'
             " generated always as (encode(body, 'escape')) stored"
         )
-
-    def _limit(self, tree: exp.Expr, count: exp.Expr) -> None:
-        table = tree.this.copy()
-        where = tree.args.get("where")
-        condition = f" {where.sql('postgres')}" if where else ""
-        limit = count.expressions[0].sql("postgres")
-        skip = " skip locked" if tree.this.args.get("skips") else ""
-        inner = f"select ctid from {table.sql('postgres')}{condition} limit {limit} for update{skip}"
-        tree.set("where", exp.Where(this=exp.Column(this=exp.Identifier(this=f"ctid in ({inner})"))))
 
     # --- nodes
 
@@ -213,9 +170,8 @@ class _Rewriting:
     def _lock(self, table: exp.Table) -> None:
         hints = {hint.name.lower() for each in table.args.get("hints") or [] for hint in each.expressions}
         table.set("hints", None)
-        if self._flavour is Flavour.BABELFISH or not hints:
+        if not hints:
             return
-        table.set("skips", "readpast" in hints)
         select = table.find_ancestor(exp.Select)
         if select is None or select.find(exp.AggFunc):
             return

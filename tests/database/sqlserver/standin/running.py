@@ -16,23 +16,16 @@ from tests.database.sqlserver.standin import batches
 from tests.database.sqlserver.standin.faults import GOES_ON, Fault
 from tests.database.sqlserver.standin.machine import Answer, Machine
 from tests.database.sqlserver.standin.rewriting import Rewritten
-from tests.database.sqlserver.standin.tokens import Token, text_of, tokens, unquoted
+from tests.database.sqlserver.standin.tokens import Token, split, text_of, tokens, unquoted
 from tests.database.sqlserver.standin.types import NUMBERS, value_type
 
 _SIMPLE = re.compile(r"[\d\s&|+\-*=<>()]+")
 
 
-class _Return(Exception):  # noqa: N818 - no error
-    """`return` was reached."""
-
-
 def run(machine: Machine, text: str, parameters: Sequence[object]) -> list[Answer]:
     """Run a batch in a session and return its answers; raises Gone when the connection is lost."""
     batch = _Batch(machine, {f"?{place}": value for place, value in enumerate(parameters, 1)})
-    try:
-        batch.run(text)
-    finally:
-        batch.end()
+    batch.run(text)
     if machine.doomed:
         machine.roll_back()
         end = Fault(3998, "Uncommittable transaction is detected at the end of the batch.")
@@ -40,7 +33,7 @@ def run(machine: Machine, text: str, parameters: Sequence[object]) -> list[Answe
     return batch.answers
 
 
-_TEXTS = frozenset({"db_name", "error_message", "version", "suser_sname", "original_login", "app_name"})
+_TEXTS = frozenset({"db_name", "version", "suser_sname"})
 
 
 class _Batch:
@@ -51,7 +44,6 @@ class _Batch:
         self.answers = list[Answer]()
         self._values = {f"v_mark_{name[1:]}": value for name, value in parameters.items()}
         self._types = {name: _type_of(value) for name, value in self._values.items()}
-        self._tables = dict[str, None]()
         self._rowcount = 0
         self._nocount = 0
         self._fault: Fault | None = None
@@ -64,22 +56,12 @@ class _Batch:
             self.answers.append(_failed(Fault(102, str(error))))
         except Fault as fault:
             self.answers.append(_failed(fault))
-        except _Return:
-            pass
-
-    def end(self) -> None:
-        """Drop the batch's table variables."""
-        for name in self._tables:
-            with self._machine.guarded("drop"):
-                self._machine.execute(
-                    Rewritten(f"drop table if exists __t_{name[1:]}", (), returns_rows=False), {}
-                )
 
     def _run(self, statement: batches.Statement) -> None:
         try:
             self._do(statement)
         except Fault as fault:
-            if isinstance(statement, batches.Block | batches.If | batches.While | batches.Try):
+            if isinstance(statement, batches.Block | batches.If | batches.Try):
                 raise
             self._machine.judge(fault, in_try=self._tries > 0)
             self._fault = fault
@@ -98,9 +80,6 @@ class _Batch:
                     self._run(then)
                 elif otherwise is not None:
                     self._run(otherwise)
-            case batches.While(condition, body):
-                while self._holds(condition):
-                    self._run(body)
             case batches.Try(body, catch):
                 self._try(body, catch)
             case batches.Declare(variables):
@@ -123,8 +102,6 @@ class _Batch:
                 self._execute(statement)
             case batches.Other(verb, rest):
                 self._other(verb, rest)
-            case batches.Select(names, query):
-                self._select(names, query)
             case batches.Query(parts):
                 self._query(parts)
 
@@ -142,18 +119,6 @@ class _Batch:
     # --- variables
 
     def _declare(self, variable: batches.Variable) -> None:
-        if variable.type[0].word == "table":
-            self._tables[variable.name] = None
-            columns = [
-                Token("word", "create"),
-                Token("word", "table"),
-                Token("variable", variable.name),
-                *variable.type[1:],
-            ]
-            rewritten = self._machine.rewritten(columns, {}, frozenset(self._tables))
-            text = rewritten.text.lower().replace("create table", "create temporary table", 1)
-            self._machine.execute(rewritten._replace(text=text), {})
-            return
         key = f"v_{variable.name[1:]}"
         self._types[key] = value_type(variable.type)
         self._values[key] = None
@@ -213,16 +178,12 @@ class _Batch:
         facts = {f"g_{name}": value for name, value in self._machine.facts.items()}
         options = self._machine.facts["options"]
         assert isinstance(options, int)
-        fault = self._fault
         return (
             self._values
             | facts
             | {
                 "g_options": options | self._nocount,
                 "g_rowcount": self._rowcount,
-                "g_error": fault.number if fault else 0,
-                "g_error_number": fault.number if fault else None,
-                "g_error_message": fault.text if fault else None,
             }
         )
 
@@ -237,7 +198,7 @@ class _Batch:
         types = self._types | {
             name: "text" if name[2:] in _TEXTS else "bigint" for name in values if name.startswith("g_")
         }
-        rewritten = self._machine.rewritten(parts, types, frozenset(self._tables))
+        rewritten = self._machine.rewritten(parts, types)
         looks = "FOR KEY SHARE" in rewritten.text
         with self._machine.guarded("look" if looks else " ".join(part.word for part in parts[:3])):
             return self._machine.execute(rewritten, values)
@@ -251,13 +212,6 @@ class _Batch:
         elif not self._nocount and parts[0].word in {"insert", "update", "delete"}:
             self.answers.append(Answer(None, [], cursor.rowcount))
 
-    def _select(self, names: list[str], query: list[Token]) -> None:
-        rows = self._rows(query)
-        self._rowcount = len(rows)
-        for row in rows[-1:]:
-            for name, value in zip(names, row, strict=True):
-                self._values[f"v_{name[1:]}"] = value
-
     def _execute(self, statement: batches.Execute) -> None:
         arguments = {
             part[0].text.lower(): part[2:]
@@ -269,10 +223,15 @@ class _Batch:
                 self._nested(str(self._evaluate(statement.arguments[0], "text")), [])
             case "sp_executesql":
                 self._nested(str(self._evaluate(statement.arguments[0], "text")), statement.arguments[1:])
+            case "sp_prepare":
+                handle, kinds, text = (argument[0] for argument in statement.arguments)
+                self._machine.prepared.append((unquoted(kinds.text), unquoted(text.text)))
+                self._values[_key(handle)] = len(self._machine.prepared) - 1
+            case "sp_execute":
+                declared, prepared = self._machine.prepared[int(statement.arguments[0][0].text)]
+                self._nested(prepared, _named(declared, statement.arguments[1:]))
             case "sp_getapplock":
                 self._lock(arguments, statement.result)
-            case "sp_releaseapplock":
-                self._release(arguments)
             case procedure:
                 raise Fault(2812, f"Could not find stored procedure '{procedure}'.")
 
@@ -319,13 +278,6 @@ class _Batch:
         )
         self._machine.execute(Rewritten(text, (), returns_rows=True), {"resource": resource})
 
-    def _release(self, arguments: Mapping[str, list[Token]]) -> None:
-        if (self._text(arguments.get("@lockowner")) or "transaction").lower() == "session":
-            text = "select pg_advisory_unlock(hashtextextended(%(resource)s, 6))"
-            self._machine.execute(
-                Rewritten(text, (), returns_rows=True), {"resource": self._text(arguments["@resource"])}
-            )
-
     def _text(self, parts: list[Token] | None) -> str | None:
         if parts is None:
             return None
@@ -336,23 +288,13 @@ class _Batch:
         return str(self._values[_key(parts[0])])
 
     def _other(self, verb: str, rest: list[Token]) -> None:
-        match verb:
-            case "return":
-                raise _Return
-            case "throw" if not rest:
-                assert self._fault is not None
-                raise self._fault
-            case "throw" | "raiserror":
-                inside = rest[1:-1] if rest[0].word == "(" else rest
-                text = next(part for part in inside if part.kind in {"string", "variable"})
-                raise Fault(50000, self._text([text]) or "")
-            case "waitfor":
-                hours, minutes, seconds = unquoted(rest[1].text).split(":")
-                self._ask(f"pg_sleep({int(hours) * 3600 + int(minutes) * 60 + float(seconds)})")
-            case "kill":
-                self._ask(f"pg_terminate_backend({int(rest[0].text)})")
-            case _:
-                pass
+        if verb == "kill":
+            self._ask(f"pg_terminate_backend({int(rest[0].text)})")
+        elif rest:
+            raise Fault(50000, "A text of the batch's own.")
+        else:
+            assert self._fault is not None
+            raise self._fault
 
     def _ask(self, function: str) -> None:
         with self._machine.guarded("select"):
@@ -362,6 +304,16 @@ class _Batch:
 def _key(part: Token) -> str:
     name = part.text.lower()
     return f"g_{name[2:]}" if name.startswith("@@") else f"v_{name[1:].replace('?', 'mark_')}"
+
+
+def _named(kinds: str, values: list[list[Token]]) -> list[list[Token]]:
+    """Return arguments as `sp_executesql` takes them: the declaration, and each value with its name."""
+    names = [kind[0] for kind in split(tokens(kinds))]
+    declared = [Token("string", "N'" + kinds.replace("'", "''") + "'")]
+    return [
+        declared,
+        *([name, Token("symbol", "="), *value] for name, value in zip(names, values, strict=True)),
+    ]
 
 
 def _type_of(value: object) -> str:

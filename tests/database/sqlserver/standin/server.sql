@@ -27,7 +27,6 @@ $$ select date_trunc('milliseconds', statement_timestamp() at time zone 'UTC')::
 create function sys.sysutcdatetime() returns timestamp language sql stable as
 $$ select statement_timestamp() at time zone 'UTC' $$;
 create function sys.getdate() returns timestamp(3) language sql stable as $$ select sys.getutcdate() $$;
-create function sys.sysdatetime() returns timestamp language sql stable as $$ select sys.sysutcdatetime() $$;
 create function sys.newid() returns uuid language sql volatile as $$ select gen_random_uuid() $$;
 
 create function sys.unit(part text) returns interval language sql immutable strict as $$
@@ -54,9 +53,6 @@ create function sys.datediff_big(part text, a timestamp, b timestamp) returns bi
     select floor(extract(epoch from b) / extract(epoch from sys.unit(part)))::bigint
         - floor(extract(epoch from a) / extract(epoch from sys.unit(part)))::bigint
 $$;
-create function sys.datediff(part text, a timestamp, b timestamp) returns integer language sql stable as
-$$ select sys.datediff_big(part, a, b)::integer $$;
-
 create function sys.len(value text) returns integer language sql immutable as $$ select length(rtrim(value)) $$;
 create function sys.datalength(value bytea) returns bigint language sql immutable as $$ select octet_length(value) $$;
 create function sys.datalength(value text) returns bigint language sql immutable as $$ select 2 * length(value) $$;
@@ -65,18 +61,8 @@ $$ select strpos(lower(value), lower(sought)) $$;
 create function sys.quotename(value text) returns text language sql immutable as
 $$ select '[' || replace(value, ']', ']]') || ']' $$;
 create function sys.nchar(code integer) returns text language sql immutable as $$ select chr(code) $$;
-create function sys.isjson(value text) returns integer language plpgsql immutable as $$
-begin
-    perform value::json; return 1;
-exception when others then return 0;
-end $$;
 create function sys.string_split(value text, separator text) returns table (value text) language sql immutable as
 $$ select unnest from unnest(string_to_array($1, $2)) $$;
-create function sys.convert_text(value timestamp, style integer) returns text language sql immutable as
-$$ select to_char(value, 'YYYY-MM-DD"T"HH24:MI:SS.MS') $$;
-create function sys.convert_text(value uuid, style integer) returns text language sql immutable as
-$$ select upper(value::text) $$;
-
 -- The parts of a name, brackets taken off.
 create function sys.parts(name text) returns text[] language sql immutable as $$
     select array_agg(coalesce(replace(found[1], ']]', ']'), found[2]))
@@ -96,12 +82,8 @@ create function sys.object_id(name text, kind text default null) returns integer
             else part[array_length(part, 1) - 1]
         end)
 $$;
-create function sys.object_name(id integer) returns text language sql stable as
-$$ select relname::text from pg_class where oid = id $$;
 create function sys.schema_id(name text) returns integer language sql stable as
 $$ select oid::integer from pg_namespace where lower(nspname) = lower(name) $$;
-create function sys.schema_name(id integer default null) returns text language sql stable as
-$$ select coalesce((select nspname::text from pg_namespace where oid = id), 'dbo') $$;
 create function sys.ident_current(name text) returns bigint language plpgsql stable as $$
 declare
     place text := pg_get_serial_sequence(sys.object_id(name)::regclass::text, 'rowversion');
@@ -164,8 +146,7 @@ from pg_attribute as a
     inner join sys.objects as o on a.attrelid::integer = o.object_id
 where a.attnum > 0 and not a.attisdropped;
 
-create view sys.computed_columns as
-select *, '(CONVERT([nvarchar](max),[Body]))' as definition, 0 as is_persisted from sys.columns where is_computed = 1;
+create view sys.all_columns as select * from sys.columns;
 
 create view sys.indexes as
 select

@@ -17,7 +17,6 @@ from rowbus.database.sqlserver.threads import NAME
 from tests.database.sqlserver.own_thread import WatchedConnection
 from tests.database.sqlserver.standin import driver
 from tests.database.sqlserver.standin.faults import Fault, raised
-from tests.database.sqlserver.standin.rewriting import Flavour
 
 if TYPE_CHECKING:
     import pytest
@@ -30,11 +29,10 @@ HOST = "standin.invalid"
 class Standin:
     """One catalog, which is a database of PostgreSQL's."""
 
-    def __init__(self, database: str, flavour: str) -> None:
+    def __init__(self, database: str) -> None:
         """Prepare an empty database."""
         driver.prepare_database(database)
         self.database = database
-        self._flavour = Flavour(flavour)
         self.complaints = list[str]()
         self.catalog = str(conninfo_to_dict(database)["dbname"])
         self.dsn = f"mssql://tests:secret@{HOST}/{self.catalog}"
@@ -51,6 +49,6 @@ class Standin:
                     4060, f'Cannot open database "{source.catalog}" requested by the login. The login failed.'
                 )
             )
-        made = driver.connect(self.database, autocommit=True, flavour=self._flavour)
+        made = driver.connect(self.database)
         is_sessions = threading.current_thread().name == NAME
         return WatchedConnection(made, self.complaints.append) if is_sessions else made

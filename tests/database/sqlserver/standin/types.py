@@ -27,21 +27,8 @@ _VALUES = {
     "nchar": "text",
     "char": "text",
 }
-_DOMAINS = frozenset(
-    [
-        "bit",
-        "uniqueidentifier",
-        "datetime",
-        "datetime2",
-        "varbinary",
-        "nvarchar",
-        "varchar",
-        "nchar",
-        "char",
-        "binary",
-        "sysname",
-    ]
-)
+_NAMES = "bit uniqueidentifier datetime datetime2 varbinary nvarchar varchar nchar char binary sysname"
+_DOMAINS = frozenset(_NAMES.split())
 NUMBERS = frozenset({"smallint", "integer", "bigint"})
 
 
@@ -53,8 +40,6 @@ def name_of(parts: list[Token]) -> str:
 def value_type(parts: list[Token]) -> str:
     """Return the type of a variable or a cast; raises KeyError for one that is unknown here."""
     name = name_of(parts)
-    if name in {"decimal", "numeric"}:
-        return "numeric"
     length = _length(parts)
     if length not in {"", "max"} and name in {"nvarchar", "varchar", "char", "nchar"}:
         return f"varchar({length})"

@@ -3,7 +3,7 @@
 -- Takes a short exclusive lock on the table; the caller holds the lock of `lock_creation.sql`. Returns nothing.
 if not exists (
     select 1
-    from [$(catalog)].sys.columns
+    from [$(catalog)].sys.all_columns
     where object_id = object_id(N'$(queue_name)', N'U') and lower(name) = N'bodystring'
 )
 begin

@@ -14,6 +14,6 @@ select
 from [$(catalog)].sys.indexes as indexes
 inner join [$(catalog)].sys.index_columns as keys
     on indexes.object_id = keys.object_id and indexes.index_id = keys.index_id and keys.key_ordinal = 1
-inner join [$(catalog)].sys.columns as columns
+inner join [$(catalog)].sys.all_columns as columns
     on keys.object_id = columns.object_id and keys.column_id = columns.column_id
 where indexes.object_id = @id;
