@@ -1,4 +1,5 @@
--- List the tables of a replica: source, target, columns, their types in the source, key, the shape of the source.
+-- List the tables of a replica: source, target, columns, their types in the source, key, the shape of the source, and why a
+-- table stands still (null: it does not).
 -- Locks nothing. Returns a row a table, none when the replica is not there.
 select
     t.source_table,
@@ -6,7 +7,8 @@ select
     t.column_names,
     coalesce(t.type_names, '{}') as type_names,
     t.key_columns,
-    t.shape
+    t.shape,
+    t.fault
 from rowbus_spark.replica_table as t
 where t.replica = :'replica'::text
 order by t.source_table
