@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,7 @@ from rowbus.spark.pipelines import replica
 from rowbus.spark.pipelines.query_run import Most, check_listeners, options_of, run
 from rowbus.spark.pipelines.release import put_stranger_aside, release, releasing
 from rowbus.spark.pipelines.replica import ALL, ReplicaPlan, ReplicaTable, copy_tables
+from rowbus.spark.session import loaded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -142,12 +144,10 @@ def replicate(  # noqa: PLR0913 - an argument for each option
         watching.look()
 
     name = f"replicate {consumer}"
-    writer = _changes(
-        spark, log, plan, (origin, read_dsn, place), Most(max_events_per_batch, max_bytes_per_batch)
-    )
-    writer = writer.option("checkpointLocation", str(checkpoint))
+    places, most = (origin, read_dsn, place), Most(max_events_per_batch, max_bytes_per_batch)
+    make = partial(_changes, spark, plan, places, most, str(checkpoint))
     with releasing(spark, consumer, origin, query=name):
-        done = run(writer, follow=follow, name=name, prepare=copy, watch=watching, stop=stop)
+        done = run(make, follow=follow, name=name, prepare=copy, watch=watching, stop=stop)
     release(done.ends, consumer=consumer, dsn=origin)
     return _report(watching.look(), copied, done)
 
@@ -163,14 +163,14 @@ def _say_nothing(_line: str) -> None:
 
 
 def _changes(
-    spark: SparkSession, log: str, plan: ReplicaPlan, places: tuple[str, str | None, str], most: Most
+    spark: SparkSession, plan: ReplicaPlan, places: tuple[str, str | None, str], most: Most, checkpoint: str
 ) -> DataStreamWriter:
     origin, read_dsn, target = places
     reader = spark.readStream.format("rowbus")
     options_of(
         reader,
         {
-            "log": log,
+            "log": plan.log,
             "consumer": plan.consumer,
             "dsn": origin,
             "readDsn": read_dsn,
@@ -181,5 +181,5 @@ def _changes(
             "cutTicks": "false",
         },
     )
-    writer = reader.load().writeStream.format("rowbus").option("deliver", "changes")
-    return writer.option("replica", plan.replica).option("dsn", target)
+    writer = loaded(spark, reader).writeStream.format("rowbus").option("deliver", "changes")
+    return writer.options(replica=plan.replica, dsn=target, checkpointLocation=checkpoint)
