@@ -697,6 +697,22 @@ def test_what_people_have_built_on_a_copy_keeps_no_other_table_from_its_new_shap
     assert faults(shop) == {}
 
 
+def test_copies_that_a_foreign_key_of_ones_own_connects_are_copied_of_one_moment(shop: Shop) -> None:
+    run = shop.connection.execute
+    make(shop, "parents", "children")
+    shop.copy()
+    run("alter table copy.children add foreign key (id) references copy.parents deferrable")
+    run("alter table parents add extra int")
+    run("delete from children where id = 1; delete from parents where id = 1")
+    with pytest.raises(StorageError, match="altered"):
+        shop.apply()
+    assert shop.copy() == {"public.parents": 1, "public.children": 1}
+    assert shop.apply()
+    assert faults(shop) == {}
+    assert all(shop.texts(f"public.{name}") == shop.texts(f"copy.{name}") for name in ("parents", "children"))
+    assert shop.copy(PLAN._replace(again=True))["public.parents"] == 1
+
+
 def test_a_table_that_cannot_join_a_replica_keeps_no_other_from_its_changes(
     shop: Shop, database: str
 ) -> None:

@@ -13,7 +13,7 @@ run, or `resync`, copies it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from glob import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -38,6 +38,7 @@ _FOLDER = "spark/pipelines/sql/postgresql"
 
 BEGIN = control(b"begin transaction isolation level repeatable read read only", "Could not begin to copy")
 END = control(b"commit", "Could not end copying")
+CHECK = control(b"set constraints all immediate", "Could not check the copy")
 
 
 class CapturedTable(NamedTuple):
@@ -78,6 +79,9 @@ class ReplicaTable(NamedTuple):
 
     fault: str | None
     """Why it stands still; None where it does not."""
+
+    connected: list[str]
+    """The sources of the copies that a foreign key of somebody's refers to from its own, or that refer to it."""
 
     def is_of(self, source: CapturedTable) -> bool:
         """Return whether it follows a source of this shape, with these columns and this key."""
@@ -146,6 +150,12 @@ def note_shape(replica: str, source: CapturedTable) -> Statement[None]:
     """Note the shape that the copy of a table shows."""
     query = _load("note_shape", f"Could not note the shape of {source.name}")
     return Statement(query, {"replica": replica, "source": source.name, "shape": source.shape}, no_rows)
+
+
+def empty_tables(targets: Sequence[str]) -> Statement[None]:
+    """Empty copies that refer to each other; those that others refer to are emptied one by one, later."""
+    query = _load("empty_tables", "Could not empty copies")
+    return Statement(query, {"targets": list(targets)}, no_rows)
 
 
 def note_fault(replica: str, source: str, fault: str) -> Statement[None]:
@@ -277,9 +287,9 @@ def _copy_in_snapshot(
         _leave_released(writing, plan, {table.name for table in captured}, tell)
         for name, fault in wanted.faults.items():
             writing.run(note_fault(plan.replica, name, fault))
+        held = {table.source: table for table in writing.run(list_replica_tables(plan.replica))}
         if plan.again:
             writing.run(reset_replica(plan.replica))
-        held = {table.source: table for table in writing.run(list_replica_tables(plan.replica))}
         return _copy(_Copying(reading, writing, plan, snapshot, held), wanted.tables, tell)
 
 
@@ -347,32 +357,57 @@ def _leave_released(writing: Session, plan: ReplicaPlan, captured: Collection[st
 def _copy(copying_: _Copying, tables: Sequence[CapturedTable], tell: Tell) -> dict[str, int]:
     plan, held = copying_.plan, copying_.held
     rows: dict[str, int] = {}
-    again = named([table.name for table in tables], plan.resync)
-    for table in tables:
-        there = held.get(table.name)
-        if there is None or table.name in again or not there.is_of(table):
-            tell(f"Copying {table.name}")
-            try:
-                rows[table.name] = _copy_table(copying_, table)
-            except StorageError as error:
-                if table.name in again or not held or not _is_of_the_table(error):
-                    raise
-                copying_.writing.run(note_fault(plan.replica, table.name, str(error)))
-            else:
-                tell(f"Copied {rows[table.name]:,} rows of {table.name}")
+    names = [table.name for table in tables]
+    again = {*names} if plan.again else named(names, plan.resync)
+    for group in _groups(tables, held, again):
+        try:
+            rows |= _copy_group(copying_, group, tell)
+        except StorageError as error:
+            together = [table.name for table in group]
+            if again.intersection(together) or not held or not _is_of_the_table(error):
+                raise
+            for name in together:
+                copying_.writing.run(note_fault(plan.replica, name, str(error)))
     return rows
 
 
-def _copy_table(copying_: _Copying, table: CapturedTable) -> int:
-    """Copy a table or, where that fails, leave both transactions as they were."""
-    reading, writing, plan, snapshot, _held = copying_
-    with reading.transaction(), writing.transaction():
-        schema = plan.schema or table.schema
-        into = writing.run(prepare_table(plan.replica, table, schema, snapshot))
-        out = copying(table.copying, table.name)
-        rows = pass_on(reading, out, writing, copying(into, table.name))
-        writing.run(note_shape(plan.replica, table))
+def _groups(
+    tables: Sequence[CapturedTable], held: Mapping[str, ReplicaTable], again: Collection[str]
+) -> list[list[CapturedTable]]:
+    """Return the tables to copy, those together that foreign keys connect: they have to be of one moment."""
+    groups: list[list[CapturedTable]] = []
+    seen: set[str] = set()
+    for table in tables:
+        there = held.get(table.name)
+        if table.name not in seen and (table.name in again or there is None or not there.is_of(table)):
+            reached = [table.name]
+            for name in reached:
+                reached += [*{*(held[name].connected if name in held else ())}.difference(reached)]
+            seen |= {*reached}
+            groups.append([each for each in tables if each.name in reached])
+    return groups
+
+
+def _copy_group(copying_: _Copying, tables: Sequence[CapturedTable], tell: Tell) -> dict[str, int]:
+    """Copy tables or, where that fails, leave both transactions as they were."""
+    with copying_.reading.transaction(), copying_.writing.transaction():
+        if len(tables) > 1:
+            copying_.writing.run(empty_tables([copying_.held[table.name].target for table in tables]))
+        rows: dict[str, int] = {}
+        for table in tables:
+            tell(f"Copying {table.name}")
+            rows[table.name] = _copy_table(copying_, table)
+            tell(f"Copied {rows[table.name]:,} rows of {table.name}")
+        copying_.writing.run(CHECK)
         return rows
+
+
+def _copy_table(copying_: _Copying, table: CapturedTable) -> int:
+    reading, writing, plan, snapshot, _held = copying_
+    into = writing.run(prepare_table(plan.replica, table, plan.schema or table.schema, snapshot))
+    rows = pass_on(reading, copying(table.copying, table.name), writing, copying(into, table.name))
+    writing.run(note_shape(plan.replica, table))
+    return rows
 
 
 def _is_of_the_table(error: StorageError) -> bool:

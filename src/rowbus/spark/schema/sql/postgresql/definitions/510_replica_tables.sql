@@ -58,6 +58,20 @@ begin
 end
 $$;
 
+-- Empty tables that refer to each other, at once; where others refer to them, too, they are left as they are. Locks them;
+-- returns nothing.
+create or replace function rowbus_spark.empty_tables(i_targets text[])
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    execute (select concat('truncate ', string_agg(t.name, ', ')) from unnest(i_targets) as t (name));
+exception when feature_not_supported then
+    return;
+end
+$$;
+
 -- Create it: columns and primary key, nothing else, for nothing else is known to be wanted. Returns nothing.
 create or replace function rowbus_spark.create_replica_table(
     i_target text, i_schema text, i_columns text[], i_types text[], i_required text[], i_key text[]
@@ -148,7 +162,7 @@ declare
     v_needs text;
 begin
     execute format('alter table %s %s', i_target, i_change);
-exception when dependent_objects_still_exist or feature_not_supported then
+exception when dependent_objects_still_exist or feature_not_supported or object_in_use then
     get stacked diagnostics v_needs = pg_exception_detail;
     if i_otherwise is null then
         raise exception using

@@ -101,11 +101,11 @@ set search_path = pg_catalog, pg_temp
 as $$
     select t.source_table
     from pg_catalog.pg_constraint as c
-    inner join rowbus_spark.replica_table as t on to_regclass(t.target)::oid in (c.conrelid, c.confrelid)
+    inner join rowbus_spark.replica_table as t on to_regclass(nullif(t.target, ''))::oid in (c.conrelid, c.confrelid)
     where
         c.conname = i_constraint and c.conrelid = to_regclass(format('%I.%I', i_schema, i_table))::oid
         and t.replica = i_replica and t.fault is null and t.shape <> '' and not i_faults ? t.source_table
-    order by to_regclass(t.target)::oid = c.conrelid desc, t.source_table
+    order by to_regclass(nullif(t.target, ''))::oid = c.conrelid desc, t.source_table
     limit 1
 $$;
 
