@@ -224,6 +224,11 @@ def test_replicate_follows_until_it_is_told_to_end(rowbus: CommandLine, ask: Ask
     tick("changes")
     done(rowbus, *command)
     assert ask("table stock order by item") == ask("table replica.stock order by item")  # with its new column
+    ask("alter table replica.stock add check (pieces < 7000)")
+    ask("insert into stock values ('more', 7000)")
+    tick("changes")
+    finished = run(rowbus, *command)
+    assert (finished.returncode, "public.stock: new row" in finished.stderr) == (1, True), finished.stderr
 
 
 @pytest.mark.slow

@@ -12,21 +12,25 @@ value that its column's type cannot hold (`infinity` in a date, NaN in a decimal
 from __future__ import annotations
 
 import re
+from collections.abc import Generator, Iterable
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # PyArrow has no annotations of its own.
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowbus.database.statements import Query, Statement, each, load
+from rowbus.database.postgresql.arrow import arrow_session
+from rowbus.database.statements import Query, Statement, control, each, load
 from rowbus.log.event import ALTER, TRUNCATE, UPDATE, changes_in, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from rowbus.database.postgresql.arrow import Access, ArrowSession
     from rowbus.database.statements import Rows
     from rowbus.log.event import EventKind
 
@@ -230,6 +234,8 @@ class SourceTable(NamedTuple):
     """Another text after each change of the table's shape; `versioning` is the query for it."""
 
     versioning: str
+    is_keyed: bool
+    """Whether its key is one: without it tells rows by all their values, of which there may be equal ones."""
 
     def obstacle(self, arguments: tuple[str, ...]) -> str | None:
         """Say what of its capture keeps events from showing its rows, given the arguments that do; None for nothing."""
@@ -295,6 +301,43 @@ class CopyStart(NamedTuple):
         """Read the answer of `BEGIN_COPY`."""
         snapshot, moment, began = text.split(" ")
         return cls(snapshot, int(moment), int(began))
+
+
+class TableRows(NamedTuple):
+    """The rows of a table, and the snapshot that they are of."""
+
+    snapshot: str
+    moment: int
+    """When the snapshot had been taken, in microseconds since 1970."""
+
+    began: int
+    """When it was yet to be taken, likewise."""
+
+    is_as_described: bool
+    """Whether the snapshot shows the table in the form of its description."""
+
+    batches: Iterable[pa.RecordBatch]
+    session: ArrowSession
+    """The session that reads them; before, it can read other rows of the snapshot."""
+
+
+@contextmanager
+def reading_rows(access: Access, table: SourceTable, taking: Query | None = None) -> Generator[TableRows]:
+    """Read the rows of a table in one snapshot, or in the one that `taking` takes, for as long as the block lasts."""
+    isolate = control(
+        b"set transaction isolation level repeatable read, read only", "Could not begin to copy"
+    ).query
+    with arrow_session(access, isolate) as session:
+        if taking is not None:
+            session.value(taking)
+        start = CopyStart.read(session.value(BEGIN_COPY))
+        version, query = (
+            control(text.encode(), f"Could not copy {table.name}").query
+            for text in (table.versioning, table.reading)
+        )
+        described = session.value(version) == table.version
+        with closing(cast("Generator[pa.RecordBatch]", session.batches(query))) as batches:
+            yield TableRows(*start, described, batches, session)
 
 
 def _whereabouts(rows: Rows, _count: int) -> Whereabouts:

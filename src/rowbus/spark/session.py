@@ -24,6 +24,7 @@ from rowbus.spark.java import provide_java, without_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 
@@ -115,7 +116,21 @@ def stream(spark: SparkSession, **options: str | float) -> DataFrame:
 
     given = {name: _as_spark_writes(value) for name, value in options.items()}
     import_module(source_module(given)).check_stream(given)
-    return spark.readStream.format("rowbus").options(**given).load()
+    return loaded(spark, spark.readStream.format("rowbus").options(**given))
+
+
+def loaded(spark: SparkSession, reader: DataStreamReader) -> DataFrame:
+    """Load a stream of `format("rowbus")`, also where Spark does not know it.
+
+    Spark looks for formats once, by a process; if that is killed, it finds none as long as it lives.
+    """
+    try:
+        return reader.load()
+    except Exception as error:
+        if "[DATA_SOURCE_NOT_FOUND]" not in str(error):
+            raise
+        register(spark)
+        return reader.load()
 
 
 def _as_spark_writes(value: str | float) -> str:

@@ -59,6 +59,7 @@ SOURCE = SourceTable(
     form="",
     version="",
     versioning="",
+    is_keyed=True,
 )
 
 

@@ -12,6 +12,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from rowbus.errors import ConfigurationError
+from rowbus.spark.captured import reading_rows
 from rowbus.spark.lake.tables import followed_table
 from rowbus.spark.lake.tables.comparison import compare_tables
 from rowbus.spark.lake.tables.followed_table import FollowedTable
@@ -62,7 +63,7 @@ def snapshots(lake: Following) -> list[tuple[Any, ...]]:
 def test_all_tables_are_copied_of_one_moment_and_change_in_one_snapshot_a_batch(
     lake: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reading = followed_table.reading_rows
+    reading = reading_rows
     numbers: Iterator[int] = iter(range(2, 9))
 
     def read(*given: Any) -> Any:  # noqa: ANN401 - those of the function
@@ -104,7 +105,7 @@ def test_a_table_that_is_rewritten_before_its_copy_is_copied_of_a_later_moment(
     lake: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its rows are none to who sees the database as it was before."""
-    reading, once = followed_table.reading_rows, iter(["alter table orders alter id type bigint"])
+    reading, once = reading_rows, iter(["alter table orders alter id type bigint"])
 
     def read(*given: Any) -> Any:  # noqa: ANN401 - those of the function
         lake.run(*once)

@@ -12,7 +12,8 @@ from rowbus import errors
 from rowbus.errors import ConfigurationError, ConsumerBusyError, RowbusError, StorageError
 from rowbus.spark.pipelines import policy
 from rowbus.spark.pipelines.policy import JAVA_ENDED, TRIES, Failures, explain, pause_before
-from rowbus.spark.pipelines.query_run import Progress, Stop, keep_running
+from rowbus.spark.pipelines.query_run import Progress, Stop, keep_running, run
+from rowbus.spark.session import loaded
 from tests.fixtures.every import every
 from tests.spark.observation.reports import BATCH, report
 
@@ -80,6 +81,44 @@ def test_a_query_begins_again_after_faults_that_pass_and_counts_each_batch_once(
         keep_running(beginning(*[Query(fails=Exception("crashed")) for _ in range(TRIES + 1)]))
     with pytest.raises(ConfigurationError, match="no"):
         keep_running(beginning(Query(fails=Exception("rowbus.errors.ConfigurationError: no"))))
+
+
+class Maker:
+    """Stands in for Spark's session, and for a reader of its that fails in turn until there are no more faults."""
+
+    def __init__(self, *faults: str) -> None:
+        self._faults = [*faults]
+        self.registered = 0
+
+    def load(self) -> Any:  # noqa: ANN401 - Spark's
+        if self._faults:
+            raise Exception(self._faults.pop(0))  # noqa: TRY002 - as Spark's are for us
+        return self
+
+    def trigger(self, **_when: object) -> Maker:
+        return self
+
+    def queryName(self, _name: str) -> Maker:  # noqa: N802 - Spark's name
+        return self
+
+    def start(self) -> Query:
+        return Query(report())
+
+    @property
+    def dataSource(self) -> Maker:  # noqa: N802 - Spark's name
+        return self
+
+    def register(self, _source: object) -> None:
+        self.registered += 1
+
+
+def test_what_is_killed_while_a_stream_is_loaded_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark looks for formats once: where that was killed, it is told of ours."""
+    monkeypatch.setattr(policy, "FIRST_PAUSE", 0.0)
+    unknown = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: rowbus."
+    maker: Any = Maker("Python worker exited unexpectedly (crashed)", unknown)
+    assert run(lambda: loaded(maker, maker), follow=True, name="loaded").batches == 1  # type: ignore[arg-type, return-value] # a stand-in
+    assert maker.registered == 1
 
 
 def test_a_stop_ends_the_wait_for_the_next_attempt() -> None:

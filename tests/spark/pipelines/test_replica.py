@@ -11,7 +11,7 @@ import pytest
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
 from rowbus.log.consumers.table import ConsumerTable
-from rowbus.spark.pipelines.replica import copy_beside, copy_tables
+from rowbus.spark.pipelines.replica import copy_beside, copy_tables, list_replica_tables
 from tests.fixtures.log import FOREIGN_SETTINGS
 from tests.fixtures.processes import await_that
 from tests.spark.pipelines.shop import PLAN, Shop
@@ -113,10 +113,17 @@ def test_truncate_empties_the_copy_of_what_was_before_it(shop: Shop) -> None:
 
 def test_all_tables_of_a_batch_change_in_one_transaction(shop: Shop) -> None:
     shop.copy()
+    shop.connection.execute("create table seen (number text)")
+    shop.connection.execute("""
+        create function see() returns trigger language plpgsql as $$
+        begin insert into public.seen values (pg_current_xact_id()); return null; end $$
+    """)
+    for table in ("orders", '"Line items"'):
+        shop.connection.execute(f"create trigger see after insert on copy.{table} execute function see()")
     shop.connection.execute("insert into orders (id) values (1)")
     shop.connection.execute("insert into \"Line items\" values (1, 1, 'x')")
     shop.apply()
-    assert shop.one('select (select xmin from copy.orders) = (select xmin from copy."Line items")')
+    assert shop.one("select (count(*), count(distinct number))::text from seen") == "(2,1)"
 
 
 def test_a_batch_is_applied_once(shop: Shop) -> None:
@@ -579,3 +586,162 @@ def test_a_table_that_is_gone_stops_no_batch(shop: Shop) -> None:
     assert shop.copy() == {"public.Line items": 1}
     assert shop.apply()
     assert shop.texts('public."Line items"') == shop.texts('copy."Line items"')
+
+
+def make(shop: Shop, *names: str) -> None:
+    """Have captured tables, with two rows each."""
+    for name in names:
+        shop.connection.execute(f"create table {name} (id int primary key, note text, more int)")
+        shop.connection.execute(f"select pgq.capture_table('{name}', 'changes')")
+        shop.connection.execute(f"insert into {name} values (1, 'a', 1), (2, 'b', 2)")
+
+
+def faults(shop: Shop) -> dict[str, str]:
+    """Give why tables of the replica stand still."""
+    found = shop.connection.execute("select source_table, fault from rowbus_spark.replica_table")
+    return {name.removeprefix("public."): fault for name, fault in found.fetchall() if fault}
+
+
+RAISING = """
+create function copy.refuse() returns trigger language plpgsql as $$ begin raise 'not here'; end $$;
+create trigger refuse before insert on copy.a2 for each row execute function copy.refuse()
+"""
+HURTS = [
+    (
+        "alter table copy.a1 add constraint few check (id < 3)",
+        "alter table copy.a1 drop constraint few",
+        "few",
+    ),
+    (RAISING, "drop trigger refuse on copy.a2", "not here"),
+    ("alter table copy.a3 alter note set not null", "select", "null value"),
+    ("alter table copy.a4 rename to mine", "select", "does not exist"),
+    ("alter table copy.a5 drop more", "select", "not all the columns"),
+    ("create unique index once on copy.a6 (note)", "drop index copy.once", "once"),
+    (
+        "create table f7 as table copy.a7; alter table f7 add foreign key (id) references copy.a7",
+        "drop table f7",
+        "f7",
+    ),
+    (
+        "create table f8 as table copy.a8; alter table f8 add foreign key (id) references copy.a8 initially deferred",
+        "drop table f8",
+        "f8",
+    ),
+    ("create index on copy.a9 ((1 / (id - 3)))", "drop index copy.a9_expr_idx", "division by zero"),
+]
+
+
+@pytest.mark.every_version
+def test_a_copy_that_does_not_take_its_changes_stands_still_and_the_others_go_on(shop: Shop) -> None:
+    run, names = shop.connection.execute, [f"a{number}" for number in range(1, 10)]
+    make(shop, *names, "a0")
+    shop.copy()
+    for hurt, _, _ in HURTS:
+        run(hurt)
+    run("insert into readings values (1)")
+    for name in (*names, "a0"):
+        run(f"delete from {name} where id = 1; insert into {name} values (3, 'b'), (4, null)")
+    assert shop.apply()
+    assert {
+        name: told in faults(shop)[name] for name, (_, _, told) in zip(names, HURTS, strict=True)
+    } == dict.fromkeys(names, True)
+    assert shop.texts("public.a0") == shop.texts("copy.a0")
+    assert shop.differences() == []
+    run("truncate a1")
+    assert shop.apply()
+    for _, mend, _ in HURTS:
+        run(mend)
+    assert shop.copy() == {f"public.{name}": 0 if name == "a1" else 3 for name in names}
+    assert shop.apply()
+    assert faults(shop) == {}
+    assert all(shop.texts(f"public.{name}") == shop.texts(f"copy.{name}") for name in names)
+
+
+@pytest.mark.every_version
+def test_what_people_have_built_on_a_copy_keeps_no_other_table_from_its_new_shape(shop: Shop) -> None:
+    run = shop.connection.execute
+    built = {
+        "b1": ("create view v1 as select note from copy.b1", "drop note", None),
+        "b2": ("alter table copy.b2 add mine text not null default 'x'", "add other int", None),
+        "b3": ("create table f3 (id int references copy.b3)", "drop more", None),
+        "b4": ("create view v4 as select note from copy.b4", "alter note type varchar(9)", "view public.v4"),
+        "b5": ("alter table copy.b5 add made int generated always as (more) stored", "alter more type bigint", "made"),
+        "b6": ("create policy mine on copy.b6 using (note > '')", "alter note type varchar(9)", "policy mine"),
+        "b7": ("create table f7 (id int references copy.b7)", "drop constraint b7_pkey", "f7"),
+        "b8": ("create materialized view v8 as select more from copy.b8", "alter more type bigint", "view public.v8"),
+    }  # fmt: skip
+    make(shop, *built)
+    shop.copy()
+    for name, (building, change, _) in built.items():
+        run(building)
+        run(f"alter table {name} {change}")
+        run(f"delete from {name} where id = 1")
+    run("insert into readings values (1)")
+    with pytest.raises(StorageError, match="altered"):
+        shop.apply()
+    copied = shop.copy()
+    assert shop.apply()
+    assert shop.differences() == []
+    assert {name: told in faults(shop).get(name, "") for name, (_, _, told) in built.items() if told} == {
+        name: True for name, (_, _, told) in built.items() if told
+    }
+    assert copied == {f"public.{name}": 1 for name in ("b1", "b2", "b3")}
+    run("truncate b3; insert into b1 values (7); insert into b2 values (7)")
+    assert shop.apply()
+    assert shop.one("select array_agg(id) from copy.b3") is None
+    assert shop.one("select array_agg(id order by id) from copy.b1 where note is null") == [2, 7]
+    assert shop.one("select string_agg(id || mine, ' ' order by id) from copy.b2") == "2x 7x"
+    run("drop view v4; drop table f7; drop materialized view v8; drop policy mine on copy.b6")
+    run("alter table copy.b5 drop made")
+    assert len(shop.copy()) == 5
+    assert faults(shop) == {}
+
+
+def test_copies_that_a_foreign_key_of_ones_own_connects_are_copied_of_one_moment(shop: Shop) -> None:
+    run = shop.connection.execute
+    make(shop, "parents", "children")
+    shop.copy()
+    run("alter table copy.children add foreign key (id) references copy.parents deferrable")
+    run("alter table parents add extra int")
+    run("delete from children where id = 1; delete from parents where id = 1")
+    with pytest.raises(StorageError, match="altered"):
+        shop.apply()
+    assert shop.copy() == {"public.parents": 1, "public.children": 1}
+    assert shop.apply()
+    assert faults(shop) == {}
+    assert all(shop.texts(f"public.{name}") == shop.texts(f"copy.{name}") for name in ("parents", "children"))
+    assert shop.copy(PLAN._replace(again=True))["public.parents"] == 1
+
+
+def test_a_table_that_cannot_join_a_replica_keeps_no_other_from_its_changes(
+    shop: Shop, database: str
+) -> None:
+    run = shop.connection.execute
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "create type mood as enum ('good', 'bad'); create domain short_text as varchar(10)"
+        )
+    target = Database(database)
+    copy_tables(Database(shop.dsn), target, PLAN, print)
+    run("create schema other; create table other.readings (id int primary key)")
+    run("create type shade as enum ('dark'); create table shades (shade shade primary key)")
+    run("create table ends (id int primary key); insert into readings values (1)")
+    for captured in ("'other.readings', 'changes'", "'shades', 'changes'", "'ends', 'changes', 'sql'"):
+        run(f"select pgq.capture_table({captured})")
+    run("alter table orders add column extra int")
+    assert copy_tables(Database(shop.dsn), target, PLAN, print).keys() == {"public.orders"}
+    with target.session() as session:
+        held = {table.source: table.fault or "" for table in session.run(list_replica_tables("copy"))}
+    told = {
+        "other.readings": "Two tables are called readings",
+        "public.shades": "shade",
+        "public.ends": "format sql",
+    }
+    assert {name: text in held[name] for name, text in told.items()} == dict.fromkeys(told, True)
+    assert [name for name, fault in held.items() if fault] == sorted(told)
+    run("drop table other.readings, ends")
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("create type shade as enum ('dark')")
+    assert copy_tables(Database(shop.dsn), target, PLAN, print).keys() == {"public.shades"}
+    with target.session() as session:
+        assert not any(table.fault for table in session.run(list_replica_tables("copy")))

@@ -17,7 +17,7 @@ from rowbus.spark.log_source.readers import LogBatchReader
 from tests.log.orders import Orders
 from tests.spark.lake.values import CASES, TYPES
 from tests.spark.source.conftest import Streams
-from tests.spark.source.reading import Options, Query, Row, rows_of
+from tests.spark.source.reading import Options, Query, Row, as_spark, between, rows_of
 
 pytestmark = pytest.mark.one_version
 
@@ -402,3 +402,52 @@ def test_columns_of_another_table_are_refused(shop: Shop, options: Options) -> N
     assert change_layout(given, "public.items", "FAILFAST").types == ("int4",)
     with pytest.raises(ConfigurationError, match=r"takes the columns of shop\.orders from the catalogue"):
         log_source.batch_reader(options(changes="shop.orders"), given)
+
+
+# ------------------------------------------------------------------------------------------------ rows, then changes
+
+
+@pytest.mark.parametrize("form", ["json", "url"])
+def test_a_row_of_the_beginning_is_never_newer_than_a_change_that_follows(
+    shop: Shop, orders: Orders, stream: Streams, form: str
+) -> None:
+    """Whatever happens until it is read, and when it is read again: only rows that no change tells of are shown."""
+    shop.run(
+        "create table pairs (a text, b numeric, at timestamptz, note text, primary key (a, b, at))",
+        "insert into pairs select 'k ' || n, n, '2026-11-29 07:00+01', 'old' from generate_series(1, 6) as n",
+    )
+    shop.capture("pairs", form)
+    begun = orders.tick()
+    reader = stream(changes="pairs", snapshot="initial", startingOffsets="latest")
+    start = as_spark(reader.initialOffset())
+    shop.run("set timezone to 'Asia/Tokyo'; update pairs set note = 'in the batch' where b = 1")
+    end = as_spark(reader.latestOffset(start))
+    attempts = list[list[Row]]()
+    for change in (
+        "update pairs set note = 'after' where b = 2",
+        "delete from pairs where b = 3; insert into pairs values ('k 7', 7, now(), 'after')",
+        "update pairs set a = 'k 40' where b = 4; insert into pairs values ('k 4', 4, '2026-11-29 06:00Z', 'again')",
+    ):
+        orders.connection.execute(change.encode())
+        attempts.append(between(reader, start, end))
+    for rows in attempts:
+        notes = {(row["op"], row["after"]["note"], row["before"], row["ev_id"] is None) for row in rows}
+        assert notes == {("r", "old", None, True), ("update", "in the batch", None, False)}
+        assert {row["tick_id"] for row in rows if row["op"] == "r"} == {begun}
+    assert sorted(row["after"]["a"] for row in attempts[-1]) == ["k 1", "k 5", "k 6"]
+
+    orders.tick()
+    held = dict[str, str]()
+    for row in sorted(attempts[-1] + list(*Query(reader, end).batches()), key=lambda row: row["ev_id"] or 0):
+        if row["op"] == "delete":
+            held.pop(row["before"]["a"], None)
+        else:
+            held[row["after"]["a"]] = row["after"]["note"]
+    assert held == dict(orders.connection.execute("select a, note from pairs").fetchall())
+
+
+def test_a_table_without_a_key_has_no_rows_to_begin_with(shop: Shop, options: Options) -> None:
+    shop.run("create table notes (a int)")
+    shop.capture("notes")
+    with pytest.raises(ConfigurationError, match="notes has none"):
+        log_source.schema(options(changes="notes", snapshot="initial"))

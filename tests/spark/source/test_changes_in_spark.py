@@ -16,7 +16,7 @@ from tests.log.orders import Orders
 from tests.spark.source.reading import Options, assert_one_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -217,3 +217,44 @@ def test_a_schema_beside_changes_is_one_sentence(spark: SparkSession, shop: Orde
         spark.read.format("rowbus").options(**given).schema("op string").load().collect()
 
     assert_one_sentence(refused.value)
+
+
+def test_a_stream_begins_with_the_rows_of_its_table_once(
+    spark: SparkSession, shop: Orders, options: Options, spark_folder: Path
+) -> None:
+    given = options(changes="shop.orders", snapshot="initial", startingOffsets="latest")
+    seen: list[list[Any]] = []
+
+    def follow(keep: Callable[[DataFrame, int], None]) -> None:
+        stream = spark.readStream.format("rowbus").options(**given).load()
+        query = stream.writeStream.option("checkpointLocation", str(spark_folder / "rows")).foreachBatch(keep)
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    def keep(rows: DataFrame, _number: int) -> None:
+        seen.append([tuple(row) for row in rows.select("op", "after.id").collect()])
+
+    def fail(rows: DataFrame, number: int) -> None:
+        keep(rows, number)
+        raise ValueError(number)
+
+    with pytest.raises(PySparkException):
+        follow(fail)
+    shop.connection.execute(b"insert into shop.orders values (4, 5)")  # no tick: it follows
+    follow(keep)
+    shop.tick()
+    follow(keep)
+    follow(keep)
+    assert seen == [[("r", 2)], [("r", 2)], [("insert", 4)]]
+
+
+def test_a_snapshot_is_of_a_stream_of_changes(spark: SparkSession, shop: Orders, options: Options) -> None:
+    for beside, text in (
+        ({}, "give 'changes'"),
+        ({"changes": "shop.orders", "where": "ev_id < 3"}, "and no 'where'"),
+        ({"changes": "shop.orders"}, "Option 'snapshot' is a stream's"),
+    ):
+        given = options(consumer=None, snapshot="initial", **beside)
+        with pytest.raises(PySparkException) as refused:
+            spark.read.format("rowbus").options(**given).load().collect()
+        assert text in str(refused.value)
+        assert_one_sentence(refused.value)

@@ -15,6 +15,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import Query as Text
 from rowbus.errors import ConsumerBusyError, DataLossError
 from rowbus.spark.log_source.hold import LogHold
+from rowbus.spark.log_source.read import LogPartition
 from rowbus.spark.log_source.readers import LogBatchReader
 from rowbus.spark.pipelines.release import put_stranger_aside, release_committed
 from tests.log.orders import SCRIPT, Orders
@@ -381,6 +382,7 @@ def test_a_table_emptied_between_the_check_and_the_reading_is_a_loss_too(
     reader = stream()
     start = reader.initialOffset()
     [partition] = reader.partitions(start, as_spark(reader.latestOffset(start)))
+    assert isinstance(partition, LogPartition)
     queries = partition.queries
 
     def empty_first(columns: Sequence[str]) -> list[Text]:

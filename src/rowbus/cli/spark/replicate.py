@@ -28,6 +28,7 @@ from rowbus.cli.spark.course import (
     start_spark,
     tell,
 )
+from rowbus.errors import StorageError
 
 if TYPE_CHECKING:
     from rowbus.spark.pipelines.replication import ReplicaReport
@@ -100,19 +101,28 @@ def replicate(  # noqa: PLR0913 - an argument for each option
         "max_bytes_per_batch": in_bytes(max_bytes),
         "read_dsn": read_database,
     }
-    from rowbus.spark.pipelines.replica import ReplicaPlan, check_tables, copy_beside
+    from rowbus.spark.pipelines.replica import ReplicaPlan, check_replica, copy_beside
     from rowbus.spark.pipelines.replication import replicate as replicate_tables
 
     plan = ReplicaPlan(log, consumer, consumer, asked["schema"], tables, resync=resync or ())
-    with (source := open_log_database(database)).session() as session:  # Spark takes its time
-        check_tables(session, plan)
-    if (copied := copy_beside(source, open_log_database(target or database), plan, tell)) is not None:
+    source, copies = open_log_database(database), open_log_database(target or database)
+    check_replica(source, copies, plan)  # Spark takes its time
+    if (copied := copy_beside(source, copies, plan, tell)) is not None:
         show_json({"copied": copied}) if as_json else None
         return
     spark = start_spark("replicate", cores=cores, memory=memory, metrics=metrics)
     with running(f"Replicating {log}") as shown:
         done = replicate_tables(spark, log, **asked, **shown._asdict())
+    _end(done, as_json=as_json)
+
+
+def _end(done: ReplicaReport, *, as_json: bool) -> None:
+    """Say what was done; raise StorageError for tables that stand still."""
+    from rowbus.spark.pipelines.replication import stands_still
+
     show_json(asdict(done)) if as_json else _show(done)
+    if done.faults:
+        raise StorageError(stands_still(done.faults), sqlstate=None, transient=False)
 
 
 def _show(done: ReplicaReport) -> None:

@@ -22,6 +22,7 @@ import json
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # PyArrow has no annotations of its own.
 from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import pyarrow as pa
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.spark.captured import SourceTable, Whereabouts
+    from rowbus.spark.log_source.offset import TickPosition
     from rowbus.spark.log_source.options import LogSettings
 
     Column = Any  # the stubs know arrays by their type only
@@ -74,6 +76,10 @@ _compute: Any = pc  # its functions are made at run time
 
 OPERATIONS: Final = {INSERT: "insert", UPDATE: "update", DELETE: "delete", TRUNCATE: "truncate"}
 """The meaning of the column `op`, by the letter."""
+
+
+SHOWN: Final = "r"
+"""The operation of a row that a stream begins with."""
 
 
 class ChangeLayout(NamedTuple):
@@ -162,6 +168,9 @@ def find_captured(table: str, settings: LogSettings) -> SourceTable:
         if not found:
             raise _not_captured(session, table, log, captured)
     _check(found, table, log)
+    if settings.options["snapshot"] == "initial" and not found[0].is_keyed:
+        text = f"Option 'snapshot' needs a key: {table} has none, so nothing says which of its equal rows changed."
+        raise ConfigurationError(text, option="snapshot")
     return found[0]
 
 
@@ -251,6 +260,20 @@ class RowDecoder:
             return self._halved(bodies, is_json)
         return self._one_by_one(bodies, is_json)
 
+    def only(self, names: Sequence[str]) -> RowDecoder:
+        """Return the decoder of some columns."""
+        known = zip(self._fields, self._types, self._wire, strict=True)
+        kept = [(field, type_, wire) for field, type_, wire in known if field.name in names]
+        fields, types, wires = zip(*kept, strict=True)
+        bare = [not pa.types.is_string(wire.type) for wire in wires]
+        return RowDecoder(fields, types, bare)
+
+    def typed(self, named: dict[str, Column], count: int) -> DecodedRows:
+        """Give rows their types, by the columns that they have."""
+        columns = [named.get(field.name, pa.nulls(count, field.type)) for field in self._fields]
+        none = pa.repeat(pa.scalar(value=False), count)
+        return self._typed(columns, none, none)
+
     def _halved(self, bodies: Column, is_json: Column) -> DecodedRows:
         values = parsed(bodies, self._wire)
         if values is not None:
@@ -339,11 +362,16 @@ class _Kind(NamedTuple):
 
 def changes_decoded(batches: Iterator[pa.RecordBatch], layout: ChangeLayout) -> Iterator[pa.RecordBatch]:
     """Give the changes in batches of events of the table; events that no trigger wrote are left out."""
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - Spark's, and slow to import
-
-    decoder = ChangeDecoder(layout, to_arrow_schema(layout.struct, timezone="UTC"))
+    decoder = decoder_of(layout)
     for batch in batches:
         yield decoder.decode(batch)
+
+
+def decoder_of(layout: ChangeLayout) -> ChangeDecoder:
+    """Return what decodes the batches of one task."""
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - Spark's, and slow to import
+
+    return ChangeDecoder(layout, to_arrow_schema(layout.struct, timezone="UTC"))
 
 
 class ChangeDecoder:
@@ -372,12 +400,47 @@ class ChangeDecoder:
             columns[self._layout.corrupt] = _where(wrong, _compute.if_else(only_old, old, data))
         return judged(self._batch(columns), wrong, self._layout.mode, self._layout.corrupt)
 
+    def shown(self, named: dict[str, Column], count: int, at: TickPosition) -> pa.RecordBatch:
+        """Give rows that stood so at a tick, by their columns."""
+        rows = self._rows.typed(named, count)
+        time = pa.scalar(datetime.fromisoformat(at.ts), pa.timestamp("us", "UTC"))
+        columns: dict[str, Column] = {name: pa.nulls(count) for name in self._schema.names}
+        columns |= {"transaction_time": pa.repeat(time, count), "tick_id": pa.repeat(at.tick, count)}
+        columns |= {OPERATION: pa.repeat(SHOWN, count), AFTER: rows.rows}
+        if self._layout.corrupt is not None:
+            columns[self._layout.corrupt] = _unfit_rows(named, rows.wrong)
+        return judged(self._batch(columns), rows.wrong, self._layout.mode, self._layout.corrupt)
+
+    def has(self, columns: Sequence[str]) -> bool:
+        """Say whether the frame has all of these columns of the table."""
+        return {*columns} <= {field.name for field in self._schema.field(AFTER).type}
+
+    def keys_in(self, batch: pa.RecordBatch, key: Sequence[str]) -> Iterator[str]:
+        """Give the keys of the rows that events tell of."""
+        events, operations, is_json = _operations(batch)
+        bodies = _where(_is(operations, INSERT, UPDATE, DELETE), events.column("ev_data"))
+        return keys_of(self._rows.only(key).decode(bodies, is_json).rows, key)
+
     def _batch(self, columns: dict[str, Column]) -> pa.RecordBatch:
         arrays = [
             columns[name].cast(kind)
             for name, kind in zip(self._schema.names, self._schema.types, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def keys_of(rows: Column, key: Sequence[str]) -> Iterator[str]:
+    """Give the keys of rows, equal where all their values are."""
+    return map(repr, zip(*(rows.field(name).to_pylist() for name in key), strict=True))
+
+
+def _unfit_rows(named: dict[str, Column], wrong: Column) -> Column:
+    if not _compute.any(wrong).as_py():
+        return pa.nulls(len(wrong), pa.string())
+    rows = zip(pa.table(named).to_pylist(), wrong.to_pylist(), strict=True)
+    return pa.array(
+        [json.dumps(row, default=str) if is_wrong else None for row, is_wrong in rows], pa.string()
+    )
 
 
 def _operations(batch: pa.RecordBatch) -> tuple[Any, Column, Column]:

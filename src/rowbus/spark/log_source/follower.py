@@ -17,11 +17,12 @@ from rowbus.database.location import resolve_dsn
 from rowbus.errors import StorageError
 from rowbus.log.range import LogRange
 from rowbus.running.critical import Outage
+from rowbus.spark.log_source.changes import find_captured
 from rowbus.spark.log_source.decisions import choose_cut, choose_tick, left_of, split_budget
 from rowbus.spark.log_source.hold import Control, LogKeeper, find_logs, find_offset, newest
 from rowbus.spark.log_source.offset import Cut, LogOffset, Offsets
 from rowbus.spark.log_source.planner import LogPlanner
-from rowbus.spark.log_source.read import TickSpan
+from rowbus.spark.log_source.read import RowsPartition, TickSpan
 from rowbus.spark.log_source.snapshot_range import list_ticks
 
 if TYPE_CHECKING:
@@ -317,6 +318,15 @@ class LogFollower:
                 self._follow(log, begin)
             planned += self._planner.partitions(log, begin, upto, self._followed[log])
         return planned
+
+    def rows(self, start: Offsets) -> RowsPartition:
+        """Plan the rows of the table as they stood where a stream of its changes begins."""
+        settings = self._settings
+        table = find_captured(str(settings.changes), settings)
+        [state] = find_logs(self._control, settings)
+        logged = [f"{state.prefix}_{number}" for number in range(state.tables)]
+        access = settings.access(resolve_dsn(settings.dsn))
+        return RowsPartition(access, table, start[state.log].at, logged, self._options["where"])
 
     def release(self, offsets: Offsets) -> None:
         """Release events before durable offsets."""

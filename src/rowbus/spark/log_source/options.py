@@ -65,6 +65,16 @@ LOG_SOURCE: Final = (
         "a table captured into the log, as `shop.orders`: rows are its changes, with `op`, `before` and `after` in the "
         "types of the catalogue",
     ),
+    Option(
+        "snapshot",
+        choice("initial", "never"),
+        "never",
+        "stream with `changes`: `initial` begins with the rows of the table: a new checkpoint's first micro-batch has, "
+        "as `op = 'r'` in `after`, each row that no change after the stream's beginning tells of, as it stood there, "
+        "with that tick's id and time. All changes since follow, so rows and changes by key are the table, also when "
+        "the batch is repeated. Needs `select` on the table, and a key; no `where`. One task holds the keys that "
+        "changed since: few with `startingOffsets=latest`",
+    ),
     where_option(KINDS),
     mode_option("mode"),
     *JSON_OPTIONS,
@@ -241,6 +251,11 @@ def _check_columns(columns: tuple[str, ...]) -> None:
 
 def _check_changes(options: Mapping[str, Any]) -> None:
     """Refuse what says otherwise than `changes`, which is of one log, and has columns of its own."""
+    if options["snapshot"] == "initial" and (options["changes"] is None or options["where"].values):
+        raise ConfigurationError(
+            "Option 'snapshot' is for the changes of one table, all of them: give 'changes', and no 'where'.",
+            option="snapshot",
+        )
     if options["changes"] is None:
         return
     given = {

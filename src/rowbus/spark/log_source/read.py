@@ -12,10 +12,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from rowbus.database.postgresql.arrow import Access, arrow_session, conform
-from rowbus.errors import DataLossError
+from rowbus.errors import DataLossError, StorageError
+from rowbus.spark.captured import reading_rows
 from rowbus.spark.json_rows.decoder import decoded
 from rowbus.spark.json_rows.layout import Layout
-from rowbus.spark.log_source.changes import ChangeLayout, changes_decoded
+from rowbus.spark.log_source.changes import AFTER, ChangeLayout, changes_decoded, decoder_of, keys_of
+from rowbus.spark.log_source.offset import TickSteps
 from rowbus.spark.log_source.options import COLUMNS
 from rowbus.spark.log_source.snapshot_range import SnapshotRange, find_table_node, prepare_reading
 
@@ -24,10 +26,11 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.arrow import ArrowSession
     from rowbus.database.statements import Query
+    from rowbus.spark.captured import SourceTable
     from rowbus.spark.filters import Conditions
     from rowbus.spark.json_rows.layout import RowLayout
     from rowbus.spark.log_source.decisions import BlockRange
-    from rowbus.spark.log_source.offset import TickPosition, TickSteps
+    from rowbus.spark.log_source.offset import TickPosition
 
 _TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),
@@ -78,6 +81,32 @@ class LogPartition(InputPartition):
         return [between.read_range(name, columns, self.steps, self.where) for name, _ in self.tables]
 
 
+class RowsPartition(InputPartition):
+    """The rows of a captured table that have not changed since a tick, for one task."""
+
+    def __init__(
+        self,
+        access: Access,
+        table: SourceTable,
+        since: TickPosition,
+        logged: Sequence[str],
+        where: Conditions,
+    ) -> None:
+        """Take the table, and which of the events in the tables `logged` tell of it."""
+        super().__init__(None)
+        self.access = access
+        self.table = table
+        self.since = since
+        self.logged = logged
+        self.where = where
+
+    def changes_until(self, snapshot: str) -> list[Query]:
+        """Return the queries that read the events of the table which a snapshot sees and the tick does not."""
+        between = SnapshotRange(self.since, self.since._replace(snap=snapshot), None)
+        steps = TickSteps([], [self.since.tick])
+        return [between.read_range(name, ("ev_type", "ev_data"), steps, self.where) for name in self.logged]
+
+
 def arrow_schema(columns: dict[str, str]) -> pa.Schema:
     """Return the types that Spark expects for columns: exactly these, all nullable."""
     return pa.schema({name: _TYPES[kind] for name, kind in columns.items()})
@@ -88,9 +117,36 @@ def read_partition(partition: InputPartition, layout: RowLayout) -> Iterator[pa.
 
     When there is nothing to read, Spark passes an empty partition of its own class.
     """
+    if isinstance(partition, RowsPartition) and isinstance(layout, ChangeLayout):
+        yield from _standing_rows(partition, layout)
     if isinstance(partition, LogPartition):
         columns = {name: COLUMNS[name] for name in layout.needed}
         yield from _decoded(_read(partition, columns), layout)
+
+
+def _standing_rows(partition: RowsPartition, layout: ChangeLayout) -> Iterator[pa.RecordBatch]:
+    """Give a table's rows of now as they stood at a tick: without those of which events of later tell."""
+    table, decoder = partition.table, decoder_of(layout)
+    with reading_rows(partition.access, table) as found:
+        if not (found.is_as_described and decoder.has(table.key)):
+            text = f"{table.name} was altered before its rows were read; begin the stream again."
+            raise StorageError(text, sqlstate=None, transient=True)
+        changed: set[str] = set()
+        for query in partition.changes_until(found.snapshot):
+            for batch in found.session.batches(query):
+                changed.update(decoder.keys_in(batch, table.key))
+        for batch in found.batches:
+            columns: Any = batch.columns
+            named = dict(zip(table.columns, columns, strict=True))
+            yield _without(decoder.shown(named, batch.num_rows, partition.since), changed, table.key)
+
+
+def _without(batch: pa.RecordBatch, keys: set[str], key: Sequence[str]) -> pa.RecordBatch:
+    if not keys:
+        return batch
+    return batch.filter(
+        pa.array([found not in keys for found in keys_of(batch.column(AFTER), key)], pa.bool_())
+    )
 
 
 def _decoded(batches: Iterator[pa.RecordBatch], layout: RowLayout) -> Iterator[pa.RecordBatch]:

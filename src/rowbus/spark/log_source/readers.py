@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
@@ -24,13 +24,14 @@ from rowbus.spark.log_source.follower import LogFollower
 from rowbus.spark.log_source.hold import Control, LogHold, find_logs, find_offset
 from rowbus.spark.log_source.offset import offsets_from_json, offsets_to_json
 from rowbus.spark.log_source.planner import LogPlanner
-from rowbus.spark.log_source.read import LogPartition, read_partition
+from rowbus.spark.log_source.read import read_partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from rowbus.spark.json_rows.layout import RowLayout
     from rowbus.spark.log_source.options import LogSettings
+    from rowbus.spark.log_source.read import LogPartition, RowsPartition
     from rowbus.spark.log_source.snapshot_range import RetainedLog
 
 HELD_FOR = 600.0  # seconds
@@ -121,6 +122,14 @@ else:
 Json = Mapping[str, Any]
 
 
+_MARK: Final = "snapshot"
+"""In the offset at which a query begins, which no checkpoint keeps: its table's rows come first."""
+
+
+def _is_marked(start: Json) -> bool:
+    return any(isinstance(part, Mapping) and _MARK in part for part in start.values())
+
+
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark's reader of a stream; `LogFollower` does the work."""
 
@@ -142,18 +151,15 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where the query begins: where the options say, or where it began before."""
-        return offsets_to_json(self._follower.initial())
+        return self._marked(offsets_to_json(self._follower.initial()))
 
     def latestOffset(self, start: Json | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:  # noqa: N802
         """Choose the end of the next micro-batch; `start`, which is durable, when there are no events."""
         known = offsets_from_json(start) if start is not None else None
         chosen = self._follower.latest(known, self._events(limit))
-        if chosen is None:
-            return dict(start) if start is not None else self._unchanged()
-        return offsets_to_json(chosen)
-
-    def _unchanged(self) -> dict[str, Any]:
-        return offsets_to_json(self._follower.last())
+        if chosen is None and start is not None and not _is_marked(start):
+            return dict(start)
+        return offsets_to_json(chosen or known or self._follower.last())
 
     def _events(self, limit: ReadLimit | None) -> int | None:
         """Return the limit of events: Spark's if it gives one, else the option's; None for all."""
@@ -177,9 +183,17 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read up to the newest tick of now, and no further."""
         self._follower.cap()
 
-    def partitions(self, start: Json, end: Json) -> list[LogPartition]:
+    def partitions(self, start: Json, end: Json) -> list[LogPartition | RowsPartition]:
         """Plan the partitions between two offsets; the same at each call."""
-        return self._follower.partitions(offsets_from_json(start), offsets_from_json(end))
+        planned = self._follower.partitions(offsets_from_json(start), offsets_from_json(end))
+        return [self._follower.rows(offsets_from_json(start)), *planned] if _is_marked(start) else [*planned]
+
+    def _marked(self, begun: dict[str, Any]) -> dict[str, Any]:
+        """Mark where a query begins with its table's rows: Spark asks for it before a checkpoint's first batch only."""
+        if self._settings.options["snapshot"] != "initial":
+            return begun
+        [log] = self._settings.logs
+        return {**begun, log: {**begun[log], _MARK: True}}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one partition, in an executor."""

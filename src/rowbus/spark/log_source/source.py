@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rowbus.errors import ConfigurationError
 from rowbus.spark.column_list import parse_columns
 from rowbus.spark.json_rows.layout import lay_out, struct_of
 from rowbus.spark.log_source.changes import change_columns, change_layout
@@ -38,6 +39,10 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceRe
     from rowbus.spark.log_source.readers import LogBatchReader  # noqa: PLC0415 - imports Spark's interfaces
 
     settings = read_settings(options, stream=False)
+    if settings.options["snapshot"] == "initial":
+        raise ConfigurationError(
+            "Option 'snapshot' is a stream's: a batch reads the table itself.", option="snapshot"
+        )
     layout = _layout(settings, schema)
     return LogBatchReader(_reading(settings, layout), layout)
 

@@ -41,6 +41,7 @@ from rowbus.spark.pipelines.query_run import Most, check_listeners, options_of, 
 from rowbus.spark.pipelines.release import put_stranger_aside, release, releasing
 from rowbus.spark.pipelines.replica import ALL, named
 from rowbus.spark.pipelines.replication import COLUMNS
+from rowbus.spark.session import loaded
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -166,10 +167,13 @@ def lake(  # noqa: PLR0913 - an argument for each option
         if ALL in resync and (aside := checkpoint.begin_anew(consumer, origin)):
             (tell or _say_nothing)(f"Put the checkpoint aside: {aside}")
         copied = copy_new_tables(settings, tell or _say_nothing, resync)
-        events = _events(spark, settings, consumer, read_dsn, Most(max_events_per_batch, max_bytes_per_batch))
-        writer = _merged(events, settings)
+        most = Most(max_events_per_batch, max_bytes_per_batch)
+
+        def make() -> DataStreamWriter:
+            return _merged(_events(spark, settings, consumer, read_dsn, most), settings)
+
         with releasing(spark, consumer, origin, query=name):
-            done = run(writer, follow=follow, name=name, prepare=checkpoint.prepare, watch=watch, stop=stop)
+            done = run(make, follow=follow, name=name, prepare=checkpoint.prepare, watch=watch, stop=stop)
     release(done.ends, consumer=consumer, dsn=origin)
     found = {source: table.path for source, table in followed_tables(settings, begun=True).items()}
     return LakeReport(found, copied, done.batches, done.events, folder.versions())
@@ -220,7 +224,7 @@ def _events(
             "skipEmptyTicks": "false",  # so that an hour in which nothing changed is complete, too
         },
     )
-    return reader.load()
+    return loaded(spark, reader)
 
 
 def _merged(events: DataFrame, settings: TablesSettings) -> DataStreamWriter:

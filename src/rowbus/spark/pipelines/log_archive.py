@@ -33,6 +33,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.spark.checkpoint import is_elsewhere, local_folder
 from rowbus.spark.pipelines.query_run import check_listeners, options_of, run
 from rowbus.spark.pipelines.release import release, releasing
+from rowbus.spark.session import loaded
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -195,10 +196,13 @@ def archive(  # noqa: PLR0913 - an argument for each option
     }
     with ExitStack() as stack:
         aside = _guard(spark, folder, position, start_over=start_over, stack=stack)
-        writer = _writer(_events(spark, asked), form, folder, position)
         name = f"archive {consumer}"
+
+        def make() -> DataStreamWriter:
+            return _writer(_events(spark, asked), form, folder, position)
+
         stack.enter_context(releasing(spark, consumer, dsn, query=name))
-        done = run(writer, follow=follow, name=name, watch=watch, stop=stop)
+        done = run(make, follow=follow, name=name, watch=watch, stop=stop)
     release(done.ends, consumer=consumer, dsn=dsn)
     return ArchiveReport(folder, position, done.batches, done.events, done.ends, aside)
 
@@ -253,7 +257,7 @@ def _emptied(path: str, checkpoint: str) -> ConfigurationError:
 def _events(spark: SparkSession, options: Mapping[str, str | int | None]) -> DataFrame:
     reader = spark.readStream.format("rowbus")
     options_of(reader, options)
-    return reader.load().withColumn("date", F.to_date("ev_time"))
+    return loaded(spark, reader).withColumn("date", F.to_date("ev_time"))
 
 
 def _writer(events: DataFrame, form: Form, path: str, checkpoint: str) -> DataStreamWriter:

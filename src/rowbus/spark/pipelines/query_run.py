@@ -82,7 +82,7 @@ def check_listeners(watch: Watch | None, tell: Callable[[str], object] | None = 
 
 
 def run(
-    writer: DataStreamWriter,
+    make: Callable[[], DataStreamWriter],
     *,
     follow: bool,
     name: str,
@@ -90,15 +90,16 @@ def run(
     watch: Watch | None = None,
     stop: Stop | None = None,
 ) -> Progress:
-    """Run a query until the present end, or with `follow` until a stop, begun again after faults that pass.
+    """Run a query until the present end, or with `follow` until a stop, made and begun again after faults that pass.
 
-    Calls `prepare` each time before it begins. Raises the RowbusError that ended it, or a StorageError with Spark's
+    Calls `prepare` each time before it makes it. Raises the RowbusError that ended it, or a StorageError with Spark's
     message.
     """
-    timed = writer.trigger(processingTime=INTERVAL) if follow else writer.trigger(availableNow=True)
 
     def begin() -> StreamingQuery:
         prepare()
+        writer = make()
+        timed = writer.trigger(processingTime=INTERVAL) if follow else writer.trigger(availableNow=True)
         return timed.queryName(name).start()
 
     if follow:

@@ -5,20 +5,22 @@ see. Changes that it does see are recognised by their transaction and skipped.
 
 Invariants: the snapshot of a copy is recorded in the transaction that fills the table, and a batch in the one that
 applies it. So each change is in the replica once, wherever a process died. A table's rows and the record of their
-snapshot commit together in the target; an interrupted copy leaves nothing and is repeated.
+snapshot commit together in the target; an interrupted copy leaves nothing and is repeated. A table of a replica that is
+there never stops the others: what keeps it from being copied or changed is noted, and it stands still until a later
+run, or `resync`, copies it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from glob import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.postgresql.transfer import pass_on
 from rowbus.database.statements import Query, Statement, control, each, load, no_rows, scalar
-from rowbus.errors import ConfigurationError
+from rowbus.errors import ConfigurationError, StorageError
 from rowbus.log.consumers.table import ConsumerTable, log_not_found
 from rowbus.spark.captured import BEGIN_COPY, CopyStart
 from rowbus.spark.log_source.snapshot_range import list_logs
@@ -36,6 +38,7 @@ _FOLDER = "spark/pipelines/sql/postgresql"
 
 BEGIN = control(b"begin transaction isolation level repeatable read read only", "Could not begin to copy")
 END = control(b"commit", "Could not end copying")
+CHECK = control(b"set constraints all immediate", "Could not check the copy")
 
 
 class CapturedTable(NamedTuple):
@@ -74,13 +77,19 @@ class ReplicaTable(NamedTuple):
     shape: str | None
     """That of the source when it was copied; None where it was not noted, LEFT once it is captured no longer."""
 
+    fault: str | None
+    """Why it stands still; None where it does not."""
+
+    connected: list[str]
+    """The sources of the copies that a foreign key of somebody's refers to from its own, or that refer to it."""
+
     def is_of(self, source: CapturedTable) -> bool:
-        """Return whether the source has the shape, the columns and the key that it had when it was copied."""
+        """Return whether it follows a source of this shape, with these columns and this key."""
         ours, theirs = (
             dict(zip(it.columns, it.types or source.types, strict=False)) for it in (self, source)
         )
         same = self.shape in {None, source.shape}
-        return same and ours == theirs and set(self.key) == set(source.key)
+        return same and not self.fault and ours == theirs and set(self.key) == set(source.key)
 
 
 def identify_database() -> Statement[tuple[str, str]]:
@@ -143,6 +152,18 @@ def note_shape(replica: str, source: CapturedTable) -> Statement[None]:
     return Statement(query, {"replica": replica, "source": source.name, "shape": source.shape}, no_rows)
 
 
+def empty_tables(targets: Sequence[str]) -> Statement[None]:
+    """Empty copies that refer to each other; those that others refer to are emptied one by one, later."""
+    query = _load("empty_tables", "Could not empty copies")
+    return Statement(query, {"targets": list(targets)}, no_rows)
+
+
+def note_fault(replica: str, source: str, fault: str) -> Statement[None]:
+    """Note why a table of a replica stands still."""
+    query = _load("note_fault", f"Could not note the fault of {source}")
+    return Statement(query, {"replica": replica, "source": source, "fault": fault}, no_rows)
+
+
 def leave_table(replica: str, source: str) -> Statement[None]:
     """Leave a table of a replica as it is, until it is copied anew."""
     query = _load("leave_table", f"Could not leave the copy of {source}")
@@ -186,6 +207,9 @@ def _pair(rows: Rows, _count: int) -> tuple[str, str]:
 
 Tell = Callable[[str], object]
 
+_OF_A_TABLE: Final = frozenset({"0A", "21", "22", "23", "2B", "2F", "38", "39", "3F", "42", "44", "54", "P0"})
+"""The classes of SQLSTATEs that say that a table, or what people have made of it, does not take its rows."""
+
 _CHANGED_BY: Final = (
     "ev_",
     "when=",
@@ -215,11 +239,22 @@ class ReplicaPlan(NamedTuple):
     """Whether the job runs: a table that was renamed, dropped or released since is left as it is."""
 
 
-class _SourceTables(NamedTuple):
-    """The source's tables in one snapshot."""
+class Wanted(NamedTuple):
+    """The tables to replicate, and why others cannot be, by name."""
 
-    snapshot: str
     tables: list[CapturedTable]
+    faults: dict[str, str]
+
+
+class _Copying(NamedTuple):
+    """The sessions of a copy, and what its snapshot shows."""
+
+    reading: Session
+    writing: Session
+    plan: ReplicaPlan
+    snapshot: str
+    held: dict[str, ReplicaTable]
+    """The tables of the replica, by their sources."""
 
 
 def copy_tables(source: Database, target: Database, plan: ReplicaPlan, tell: Tell) -> dict[str, int]:
@@ -235,7 +270,7 @@ def copy_tables(source: Database, target: Database, plan: ReplicaPlan, tell: Tel
             raise ConfigurationError(
                 "Source and target are the same database: name another schema for the copies."
             )
-        check_tables(reading, plan)
+        check_tables(reading, plan, writing.run(list_replica_tables(plan.replica)))
         reading.run(ConsumerTable(plan.log, plan.consumer).register())
         with writing.transaction():
             writing.run(hold_replica(plan.replica))  # first: a batch after the snapshot would be undone
@@ -247,11 +282,15 @@ def _copy_in_snapshot(
 ) -> dict[str, int]:
     with _snapshot(reading) as snapshot:
         captured = reading.run(describe_tables(plan.log))
-        held = [it.source for it in writing.run(list_replica_tables(plan.replica)) if it.shape != LEFT]
-        wanted = wanted_tables(captured, plan, held)
-        _refuse_itself(wanted, plan, same=same)
+        wanted = wanted_tables(captured, plan, writing.run(list_replica_tables(plan.replica)))
+        _refuse_itself(wanted.tables, plan, same=same)
         _leave_released(writing, plan, {table.name for table in captured}, tell)
-        return _copy(reading, writing, plan, _SourceTables(snapshot, wanted), tell)
+        for name, fault in wanted.faults.items():
+            writing.run(note_fault(plan.replica, name, fault))
+        held = {table.source: table for table in writing.run(list_replica_tables(plan.replica))}
+        if plan.again:
+            writing.run(reset_replica(plan.replica))
+        return _copy(_Copying(reading, writing, plan, snapshot, held), wanted.tables, tell)
 
 
 def copy_beside(source: Database, target: Database, plan: ReplicaPlan, tell: Tell) -> dict[str, int] | None:
@@ -262,9 +301,10 @@ def copy_beside(source: Database, target: Database, plan: ReplicaPlan, tell: Tel
     with source.session() as session:
         if not plan.resync or not session.run(ConsumerTable(plan.log, plan.consumer).leaders()):
             return None
-        with _snapshot(session):
-            wanted = wanted_tables(session.run(describe_tables(plan.log)), plan)
-    again = sorted(named([table.name for table in wanted], plan.resync))
+        with _snapshot(session), target.session() as writing:
+            held = writing.run(list_replica_tables(plan.replica))
+            wanted = wanted_tables(session.run(describe_tables(plan.log)), plan, held)
+    again = sorted(named([table.name for table in wanted.tables], plan.resync))
     return copy_tables(source, target, plan._replace(tables=again, resync=[*map(escape, again)]), tell)
 
 
@@ -281,13 +321,20 @@ def named(tables: Collection[str], patterns: Sequence[str]) -> set[str]:
     return found
 
 
-def check_tables(source: Session, plan: ReplicaPlan) -> None:
-    """Raise what speaks against replicating these tables, before anything is begun or registered."""
+def check_replica(source: Database, target: Database, plan: ReplicaPlan) -> None:
+    """Raise what speaks against this plan, before anything is begun or registered."""
+    with source.session() as reading, target.session() as writing:
+        ensure(writing)
+        check_tables(reading, plan, writing.run(list_replica_tables(plan.replica)))
+
+
+def check_tables(source: Session, plan: ReplicaPlan, held: Sequence[ReplicaTable] = ()) -> None:
+    """Raise what speaks against replicating these tables to a replica that has others."""
     if not source.run(list_logs([plan.log])):
         raise log_not_found(plan.log)
     with _snapshot(source):
-        wanted = wanted_tables(source.run(describe_tables(plan.log)), plan)
-    named([table.name for table in wanted], plan.resync)
+        wanted = wanted_tables(source.run(describe_tables(plan.log)), plan, held)
+    named([table.name for table in wanted.tables], plan.resync)
 
 
 @contextmanager
@@ -302,40 +349,81 @@ def _snapshot(session: Session) -> Generator[str]:
 def _leave_released(writing: Session, plan: ReplicaPlan, captured: Collection[str], tell: Tell) -> None:
     """Leave tables that are gone or captured no longer: what the log told of their end would stop each batch."""
     for table in writing.run(list_replica_tables(plan.replica)):
-        if table.source not in captured and table.shape != LEFT:
+        if table.source not in captured and (table.shape != LEFT or table.fault):
             writing.run(leave_table(plan.replica, table.source))
             tell(f"{table.source} is captured no longer: {table.target} stays as it is")
 
 
-def _copy(
-    reading: Session, writing: Session, plan: ReplicaPlan, taken: _SourceTables, tell: Tell
-) -> dict[str, int]:
-    if plan.again:
-        writing.run(reset_replica(plan.replica))
-    there = {table.source: table for table in writing.run(list_replica_tables(plan.replica))}
+def _copy(copying_: _Copying, tables: Sequence[CapturedTable], tell: Tell) -> dict[str, int]:
+    plan, held = copying_.plan, copying_.held
     rows: dict[str, int] = {}
-    again = named([table.name for table in taken.tables], plan.resync)
-    for table in taken.tables:
-        held = there.get(table.name)
-        if held is None or table.name in again or not held.is_of(table):
-            tell(f"Copying {table.name}")
-            schema = plan.schema or table.schema
-            into = writing.run(prepare_table(plan.replica, table, schema, taken.snapshot))
-            out = copying(table.copying, table.name)
-            rows[table.name] = pass_on(reading, out, writing, copying(into, table.name))
-            writing.run(note_shape(plan.replica, table))
-            tell(f"Copied {rows[table.name]:,} rows of {table.name}")
+    names = [table.name for table in tables]
+    again = {*names} if plan.again else named(names, plan.resync)
+    for group in _groups(tables, held, again):
+        try:
+            rows |= _copy_group(copying_, group, tell)
+        except StorageError as error:
+            together = [table.name for table in group]
+            if again.intersection(together) or not held or not _is_of_the_table(error):
+                raise
+            for name in together:
+                copying_.writing.run(note_fault(plan.replica, name, str(error)))
     return rows
 
 
+def _groups(
+    tables: Sequence[CapturedTable], held: Mapping[str, ReplicaTable], again: Collection[str]
+) -> list[list[CapturedTable]]:
+    """Return the tables to copy, those together that foreign keys connect: they have to be of one moment."""
+    groups: list[list[CapturedTable]] = []
+    seen: set[str] = set()
+    for table in tables:
+        there = held.get(table.name)
+        if table.name not in seen and (table.name in again or there is None or not there.is_of(table)):
+            reached = [table.name]
+            for name in reached:
+                reached += [*{*(held[name].connected if name in held else ())}.difference(reached)]
+            seen |= {*reached}
+            groups.append([each for each in tables if each.name in reached])
+    return groups
+
+
+def _copy_group(copying_: _Copying, tables: Sequence[CapturedTable], tell: Tell) -> dict[str, int]:
+    """Copy tables or, where that fails, leave both transactions as they were."""
+    with copying_.reading.transaction(), copying_.writing.transaction():
+        if len(tables) > 1:
+            copying_.writing.run(empty_tables([copying_.held[table.name].target for table in tables]))
+        rows: dict[str, int] = {}
+        for table in tables:
+            tell(f"Copying {table.name}")
+            rows[table.name] = _copy_table(copying_, table)
+            tell(f"Copied {rows[table.name]:,} rows of {table.name}")
+        copying_.writing.run(CHECK)
+        return rows
+
+
+def _copy_table(copying_: _Copying, table: CapturedTable) -> int:
+    reading, writing, plan, snapshot, _held = copying_
+    into = writing.run(prepare_table(plan.replica, table, plan.schema or table.schema, snapshot))
+    rows = pass_on(reading, copying(table.copying, table.name), writing, copying(into, table.name))
+    writing.run(note_shape(plan.replica, table))
+    return rows
+
+
+def _is_of_the_table(error: StorageError) -> bool:
+    """Say whether an error is about one table, and neither passes nor stops the others."""
+    return not error.transient and (error.sqlstate or "")[:2] in _OF_A_TABLE
+
+
 def wanted_tables(
-    captured: Sequence[CapturedTable], plan: ReplicaPlan, held: Collection[str] = ()
-) -> list[CapturedTable]:
-    """Choose the tables of a plan, and those that the replica has; raises ConfigurationError for what cannot be."""
+    captured: Sequence[CapturedTable], plan: ReplicaPlan, held: Collection[ReplicaTable] = ()
+) -> Wanted:
+    """Choose the tables of a plan. Raises ConfigurationError for what cannot be, if the replica has no table yet."""
+    kept = {table.source for table in held if table.shape != LEFT}
     chosen = [
         table
         for table in captured
-        if plan.tables is None or table.name in held or _is_named(table, plan.tables)
+        if plan.tables is None or table.name in kept or _is_named(table, plan.tables)
     ]
     missing = [name for name in plan.tables or () if not any(_is_named(table, [name]) for table in captured)]
     if (missing or not chosen) and not plan.begun:
@@ -344,25 +432,29 @@ def wanted_tables(
             f'Not captured into log "{plan.log}": {", ".join(missing) or "any table"}; captured is {there}. '
             f"Capture a table with `rowbus log capture TABLE --log {plan.log}`."
         )
-    for table in chosen:
-        _check(table)
-    _check_names(chosen, plan)
-    return chosen
+    faults = {**_unfit(chosen), **_twice(chosen, plan), **_of_one_name(chosen, plan, kept)}
+    if faults and not kept:
+        table, fault = next(iter(faults.items()))
+        raise ConfigurationError(fault, table=table)
+    return Wanted([table for table in chosen if table.name not in faults], faults)
 
 
 def _is_named(table: CapturedTable, names: Sequence[str]) -> bool:
     return table.name in names or (table.schema == "public" and table.table in names)
 
 
-def _check(table: CapturedTable) -> None:
-    changed_by = [text for text in table.arguments if text.startswith(_CHANGED_BY)]
-    if table.format == "sql" or changed_by:
-        how = f"with the argument {changed_by[0]}" if changed_by else "in the format sql"
-        raise ConfigurationError(
-            f"{table.name} is captured {how}, so its events are not its rows; "
-            "capture it with --format json and another --trigger into another log to replicate it.",
-            table=table.name,
-        )
+def _unfit(tables: Sequence[CapturedTable]) -> dict[str, str]:
+    """Say which tables have events that are not their rows."""
+    faults: dict[str, str] = {}
+    for table in tables:
+        changed_by = [text for text in table.arguments if text.startswith(_CHANGED_BY)]
+        if table.format == "sql" or changed_by:
+            how = f"with the argument {changed_by[0]}" if changed_by else "in the format sql"
+            faults[table.name] = (
+                f"{table.name} is captured {how}, so its events are not its rows; "
+                "capture it with --format json and another --trigger into another log to replicate it."
+            )
+    return faults
 
 
 def _refuse_itself(tables: Sequence[CapturedTable], plan: ReplicaPlan, *, same: bool) -> None:
@@ -373,18 +465,24 @@ def _refuse_itself(tables: Sequence[CapturedTable], plan: ReplicaPlan, *, same: 
             )
 
 
-def _check_names(tables: Sequence[CapturedTable], plan: ReplicaPlan) -> None:
-    twice = [name for name, times in Counter(table.name for table in tables).items() if times > 1]
-    if twice:
-        raise ConfigurationError(
-            f'{twice[0]} is captured into log "{plan.log}" by two triggers; release one of them.',
-            table=twice[0],
-        )
-    names = Counter((plan.schema or table.schema, table.table) for table in tables)
-    same = [name for (_, name), times in names.items() if times > 1]
-    if same:
-        raise ConfigurationError(
-            f"Two tables are called {same[0]}, in different schemas: replicate them one by one with --table, "
-            "each under a consumer and a schema of its own.",
-            table=same[0],
-        )
+def _twice(tables: Sequence[CapturedTable], plan: ReplicaPlan) -> dict[str, str]:
+    """Say which tables are captured more than once."""
+    return {
+        name: f'{name} is captured into log "{plan.log}" by two triggers; release one of them.'
+        for name, times in Counter(table.name for table in tables).items()
+        if times > 1
+    }
+
+
+def _of_one_name(tables: Sequence[CapturedTable], plan: ReplicaPlan, kept: Collection[str]) -> dict[str, str]:
+    """Say for which tables there is no place: another one has it, or several that are new would."""
+    takers: dict[tuple[str, str], set[str]] = {}
+    for table in tables:
+        takers.setdefault((plan.schema or table.schema, table.table), set()).add(table.name)
+    return {
+        name: f"Two tables are called {place[1]}, in different schemas: replicate them one by one with --table, "
+        "each under a consumer and a schema of its own."
+        for place, names in takers.items()
+        if len(names) > 1
+        for name in sorted(names - {*kept})
+    }

@@ -14,18 +14,17 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from rowbus.database.postgresql.arrow import Access, arrow_session
+from rowbus.database.postgresql.arrow import Access
 from rowbus.database.postgresql.database import Database
-from rowbus.database.statements import Statement, control, load, scalar
+from rowbus.database.statements import Statement, load, scalar
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.spark.captured import BEGIN_COPY, CopyStart, Unfit, column_texts, converted
+from rowbus.spark.captured import Unfit, column_texts, converted, reading_rows
 from rowbus.spark.lake.table import AppTransaction, own_errors
 from rowbus.spark.lake.tables.evolution import (
     Evolution,
@@ -88,42 +87,6 @@ def _check(table: SourceTable) -> None:
             "capture it with --format json and another --trigger into another log.",
             table=table.name,
         )
-
-
-class TableRows(NamedTuple):
-    """The rows of a table, and the snapshot that they are of."""
-
-    snapshot: str
-    moment: int
-    """When the snapshot had been taken, in microseconds since 1970."""
-
-    began: int
-    """When it was yet to be taken, likewise."""
-
-    is_as_described: bool
-    """Whether the snapshot shows the table in the form of its description."""
-
-    batches: Iterable[pa.RecordBatch]
-
-
-@contextmanager
-def reading_rows(dsn: str, table: SourceTable, moment: Moment | None = None) -> Generator[TableRows]:
-    """Read the rows of a table in one snapshot, that of a moment if one is given, for as long as the block lasts."""
-    isolate = control(
-        b"set transaction isolation level repeatable read, read only", "Could not begin to copy"
-    ).query
-    with arrow_session(Access(dsn, application_name="rowbus spark lake"), isolate) as session:
-        if moment:
-            session.value(_taking(moment))
-        start = CopyStart.read(session.value(BEGIN_COPY))
-        start = start._replace(began=moment.began) if moment else start
-        version, query = (
-            control(text.encode(), f"Could not copy {table.name}").query
-            for text in (table.versioning, table.reading)
-        )
-        described = session.value(version) == table.version
-        with closing(cast("Generator[pa.RecordBatch]", session.batches(query))) as batches:
-            yield TableRows(*start, described, batches)
 
 
 def _taking(moment: Moment) -> Query:
@@ -274,10 +237,11 @@ class FollowedTable:
                 yield source.convert(batch, schema)
 
         moment = lake.moment() if (lake := self._folder.ducklake()) else None
-        with reading_rows(self._dsn, source, moment) as found:
+        access = Access(self._dsn, application_name="rowbus spark lake")
+        with reading_rows(access, source, _taking(moment) if moment else None) as found:
             form = source.form if found.is_as_described else ""
             about = (found.snapshot, source.shape, as_text, found.moment, form, source.key)
-            copy = Copy(*about, began=found.began)
+            copy = Copy(*about, began=moment.began if moment else found.began)
             self._folder.note_copy(source.name, number, copy, instead_of=held)
             with own_errors(rows(found.batches), Unfit, StorageError) as converted_rows:
                 self.stored.replace(schema, converted_rows, AppTransaction(COPY, number))

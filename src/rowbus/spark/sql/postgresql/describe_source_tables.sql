@@ -35,7 +35,8 @@ select
     format(
         'select md5(string_agg(concat_ws('':'', attnum, xmin), '','' order by attnum)) as version '
         'from pg_catalog.pg_attribute where attrelid = %s and attnum > 0', class.oid
-    ) as versioning
+    ) as versioning,
+    coalesce(options.o_key, pgq.table_key(status.table_id)) is not null as is_keyed
 from pgq.capture_status as status
 inner join pg_catalog.pg_class as class on status.table_id = class.oid
 inner join pg_catalog.pg_namespace as namespace on class.relnamespace = namespace.oid

@@ -29,3 +29,6 @@ alter table rowbus_spark.replica_table add column if not exists type_names text[
 -- The shape of the source that the copy shows, as `describe_tables.sql` tells it; null in what older versions
 -- copied, empty where the source is gone or captured no longer: the copy stays as it is.
 alter table rowbus_spark.replica_table add column if not exists shape text;
+
+-- Why the copy of a table stands still while the others go on; null where it does not.
+alter table rowbus_spark.replica_table add column if not exists fault text;

@@ -11,28 +11,64 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_target text := format('%I.%I', i_schema, i_table);
+    v_had text[];
 begin
     if to_regclass(v_target) is null then
         perform rowbus_spark.create_replica_table(v_target, i_schema, i_columns, i_types, i_required, i_key);
     else
-        if exists (
-            select from rowbus_spark.replica_table as t where t.replica = i_replica and t.target = v_target
-        ) then
-            execute format('truncate %s', v_target);
-            perform rowbus_spark.reshape_replica_table(v_target, i_columns, i_types, i_required, i_key);
+        select array_agg(c.name) into v_had
+        from rowbus_spark.replica_table as t
+        cross join unnest(t.column_names) as c (name)
+        where t.replica = i_replica and t.target = v_target;
+        set constraints all deferred;
+        if v_had is not null then
+            perform rowbus_spark.empty_table(v_target);
+            perform rowbus_spark.reshape_replica_table(v_target, v_had, i_columns, i_types, i_required, i_key);
         end if;
         perform rowbus_spark.check_replica_table(v_target, i_source, i_columns, i_key);
-        execute format('truncate %s', v_target);
+        perform rowbus_spark.empty_table(v_target);
     end if;
     insert into rowbus_spark.replica_table (replica, source_table, target, column_names, type_names, key_columns, copied_in)
     values (i_replica, i_source, v_target, i_columns, i_types, i_key, i_snapshot)
     on conflict (replica, source_table) do update set
         target = excluded.target, column_names = excluded.column_names, type_names = excluded.type_names,
-        key_columns = excluded.key_columns, copied_in = excluded.copied_in, copied_at = now();
+        key_columns = excluded.key_columns, copied_in = excluded.copied_in, copied_at = now(), fault = null;
     return format(
         'copy %s (%s) from stdin', v_target,
         (select string_agg(quote_ident(c.name), ', ' order by c.place) from unnest(i_columns) with ordinality as c (name, place))
     );
+end
+$$;
+
+-- Empty a table, also one that foreign keys refer to. Locks it, or its rows; returns nothing.
+create or replace function rowbus_spark.empty_table(i_target text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    execute format(
+        case when exists (
+            select
+            from pg_catalog.pg_constraint as c
+            where c.confrelid = i_target::regclass and c.contype = 'f' and c.conrelid <> c.confrelid
+        ) then 'delete from %s' else 'truncate %s' end,
+        i_target
+    );
+end
+$$;
+
+-- Empty tables that refer to each other, at once; where others refer to them, too, they are left as they are. Locks them;
+-- returns nothing.
+create or replace function rowbus_spark.empty_tables(i_targets text[])
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    execute (select concat('truncate ', string_agg(t.name, ', ')) from unnest(i_targets) as t (name));
+exception when feature_not_supported then
+    return;
 end
 $$;
 
@@ -64,10 +100,11 @@ begin
 end
 $$;
 
--- Give the empty table of a replica the columns and types that its source has now; what people have added stays, but for
--- what needs a column that is gone. Locks the table; returns nothing.
+-- Give the empty table of a replica the columns and types that its source has now, in place of those it had (i_had); what
+-- people have added stays, and so does a column that is gone, empty, where a view of theirs or the like needs it. Locks the table; returns nothing.
+-- Raises 42P16, with its name, for what of theirs keeps a column from changing its type, or the key from changing.
 create or replace function rowbus_spark.reshape_replica_table(
-    i_target text, i_columns text[], i_types text[], i_required text[], i_key text[]
+    i_target text, i_had text[], i_columns text[], i_types text[], i_required text[], i_key text[]
 )
 returns void
 language plpgsql
@@ -75,20 +112,23 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_change text;
+    v_otherwise text;
 begin
-    for v_change in
-        select format('drop constraint %I', c.conname)
+    for v_change, v_otherwise in
+        select format('drop constraint %I', c.conname), null
         from pg_catalog.pg_constraint as c
         where c.conrelid = i_target::regclass and c.contype = 'p' and not rowbus_spark.has_key(i_target, i_key)
         union all
-        select format('drop column %I', a.attname)
+        select format('drop column %I', a.attname), format('alter column %I drop not null', a.attname)
         from pg_catalog.pg_attribute as a
-        where a.attrelid = i_target::regclass and a.attnum > 0 and not a.attisdropped and a.attname <> all(i_columns)
+        where
+            a.attrelid = i_target::regclass and a.attnum > 0 and not a.attisdropped
+            and a.attname = any(i_had) and a.attname <> all(i_columns)
         union all
         select case
             when a.attname is null then format('add column %I %s', c.name, c.type_name)
             else format('alter column %I type %s using null', c.name, c.type_name)
-        end
+        end, null
         from unnest(i_columns, i_types) as c (name, type_name)
         left join pg_catalog.pg_attribute as a
             on c.name = a.attname and a.attrelid = i_target::regclass and a.attnum > 0 and not a.attisdropped
@@ -96,11 +136,11 @@ begin
         union all
         select format(
             'alter column %I %s not null', c.name, case when c.name = any(i_required) then 'set' else 'drop' end
-        )
+        ), null
         from unnest(i_columns) as c (name)
         where c.name <> all(i_key)
     loop
-        execute format('alter table %s %s', i_target, v_change);
+        perform rowbus_spark.alter_replica_table(i_target, v_change, v_otherwise);
     end loop;
     if i_key <> '{}' and not rowbus_spark.has_key(i_target, i_key) then
         execute format(
@@ -111,7 +151,32 @@ begin
 end
 $$;
 
--- Raise what speaks against filling a table that is there: columns that it lacks or has too many of, no unique key.
+-- Alter a table of a replica; otherwise, where something else needs what is to change, in another way. Locks the table;
+-- returns nothing. Raises 42P16, which names what is in the way, where there is no other way.
+create or replace function rowbus_spark.alter_replica_table(i_target text, i_change text, i_otherwise text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_needs text;
+begin
+    execute format('alter table %s %s', i_target, i_change);
+exception when dependent_objects_still_exist or feature_not_supported or object_in_use then
+    get stacked diagnostics v_needs = pg_exception_detail;
+    if i_otherwise is null then
+        raise exception using
+            errcode = '42P16',
+            message = format(
+                'the copy %s has to follow its source by "%s", but %s (%s). Drop that, and make it again afterwards',
+                i_target, i_change, sqlerrm, v_needs
+            );
+    end if;
+    execute format('alter table %s %s', i_target, i_otherwise);
+end
+$$;
+
+-- Raise what speaks against filling a table that is there: columns that it lacks, others that need a value, no unique key.
 -- Locks nothing; returns nothing.
 create or replace function rowbus_spark.check_replica_table(
     i_target text, i_source text, i_columns text[], i_key text[]
@@ -123,11 +188,15 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_there text[];
+    v_needed text[];
 begin
-    select array_agg(a.attname::text) into v_there
+    select
+        array_agg(a.attname::text),
+        array_agg(a.attname::text) filter (where a.attnotnull and not a.atthasdef and a.attidentity = '')
+    into v_there, v_needed
     from pg_catalog.pg_attribute as a
     where a.attrelid = i_target::regclass and a.attnum > 0 and not a.attisdropped;
-    if not (v_there @> i_columns and v_there <@ i_columns) then
+    if not (v_there @> i_columns and coalesce(v_needed, '{}') <@ i_columns) then
         raise exception using
             errcode = '42P16',
             message = format(

@@ -3,7 +3,8 @@
 -- c4 transaction bigint, c5 operation text (I, U, D, T; A and N: the table got another shape or name), c6 row text, which
 -- is a JSON object.
 
--- Apply the changes in stages to every table of a replica that they are about, and move the replica to the batch.
+-- Apply the changes in stages to every table of a replica that they are about, and move the replica to the batch. A table
+-- that does not take its changes, because of what people have made of it, stands still from here on, and the others go on.
 -- i_query, the id of the checkpoint's query, may be null for a batch without stages. Values look and are read as exact
 -- captures write them, whatever the settings of the database and the role: rows without a key are compared as texts.
 -- Waits for a session that applies changes to the same replica. Returns how many changes were applied; null when the batch was
@@ -17,32 +18,110 @@ set datestyle = 'ISO' set extra_float_digits = 1 set intervalstyle = 'postgres'
 set bytea_output = 'hex' set lc_monetary = 'C'
 as $$
 declare
-    v_table pg_catalog.record;
-    v_changes bigint := 0;
+    v_applied pg_catalog.record;
+    v_faults pg_catalog.jsonb := '{}';
     v_stage pg_catalog.text := rowbus_spark.union_of_stages(i_stages);
+    v_schema pg_catalog.text;
+    v_name pg_catalog.text;
+    v_constraint pg_catalog.text;
+    v_table pg_catalog.text;
 begin
     if not rowbus_spark.is_next_batch(i_replica, i_query, i_batch) then
         return null;
     end if;
     set constraints all deferred;
+    loop
+        begin
+            v_applied := rowbus_spark.apply_to_tables(i_replica, v_stage, v_faults);
+            v_faults := v_applied.faults;
+            set constraints all immediate;
+            exit;
+        exception when integrity_constraint_violation then
+            get stacked diagnostics v_schema = schema_name, v_name = table_name, v_constraint = constraint_name;
+            v_table := rowbus_spark.constrained_table(i_replica, v_schema, v_name, v_constraint, v_faults);
+            if v_table is null then
+                raise;
+            end if;
+            v_faults := v_faults operator(pg_catalog.||) pg_catalog.jsonb_build_object(v_table, sqlerrm);
+        end;
+    end loop;
+    perform rowbus_spark.note_faults(i_replica, v_faults);
+    perform rowbus_spark.move_replica(i_replica, i_query, i_batch);
+    return v_applied.changes;
+end
+$$;
+
+-- Apply the changes of a stage to the tables of a replica, but for those with a fault. Returns how many changes were applied,
+-- and the faults, by table: those that were given, and those of tables that do not take their changes. Only what is about a
+-- table is one; what passes, or stops all of them, is raised. Locks as apply_changes does.
+create or replace function rowbus_spark.apply_to_tables(
+    i_replica text, i_stage text, i_faults jsonb, out changes bigint, out faults jsonb
+)
+language plpgsql
+as $$
+declare
+    v_table pg_catalog.record;
+begin
+    changes := 0;
+    faults := i_faults;
     for v_table in
         execute pg_catalog.format(
             'select t.*, s.operations from rowbus_spark.replica_table as t inner join ('
             'select c1, pg_catalog.array_agg(distinct c5) as operations from %s as c group by c1) as s '
             'on t.source_table operator(pg_catalog.=) s.c1 '
-            'where t.replica operator(pg_catalog.=) $1 and coalesce(t.shape operator(pg_catalog.<>) '''', true) order by t.source_table',
-            v_stage
-        ) using i_replica
+            'where t.replica operator(pg_catalog.=) $1 and coalesce(t.shape operator(pg_catalog.<>) '''', true) '
+            'and t.fault is null and not $2 operator(pg_catalog.?) t.source_table order by t.source_table', i_stage
+        ) using i_replica, i_faults
     loop
-        perform rowbus_spark.check_changes(v_stage, v_table.source_table, v_table.column_names, v_table.copied_in);
-        v_changes := v_changes operator(pg_catalog.+) rowbus_spark.apply_to_table(
-            v_stage, v_table.source_table, v_table.target, v_table.column_names, v_table.key_columns,
-            v_table.copied_in, v_table.operations
-        );
+        perform rowbus_spark.check_changes(i_stage, v_table.source_table, v_table.column_names, v_table.copied_in);
+        begin
+            changes := changes operator(pg_catalog.+) rowbus_spark.apply_to_table(
+                i_stage, v_table.source_table, v_table.target, v_table.column_names, v_table.key_columns,
+                v_table.copied_in, v_table.operations
+            );
+        exception when others then
+            if pg_catalog.left(sqlstate, 2) operator(pg_catalog.<>) all('{0A,21,22,23,2B,2F,38,39,42,44,54,P0}') then
+                raise;
+            end if;
+            faults := faults operator(pg_catalog.||) pg_catalog.jsonb_build_object(v_table.source_table, sqlerrm);
+        end;
     end loop;
-    perform rowbus_spark.move_replica(i_replica, i_query, i_batch);
-    return v_changes;
 end
+$$;
+
+-- Find the table of a replica, of those without a fault, whose rows do not keep a constraint: its own, or else the one that a
+-- foreign key refers to. Locks nothing. Returns its source, null where there is none.
+create or replace function rowbus_spark.constrained_table(
+    i_replica text, i_schema text, i_table text, i_constraint text, i_faults jsonb
+)
+returns text
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select t.source_table
+    from pg_catalog.pg_constraint as c
+    inner join rowbus_spark.replica_table as t on to_regclass(nullif(t.target, ''))::oid in (c.conrelid, c.confrelid)
+    where
+        c.conname = i_constraint and c.conrelid = to_regclass(format('%I.%I', i_schema, i_table))::oid
+        and t.replica = i_replica and t.fault is null and t.shape <> '' and not i_faults ? t.source_table
+    order by to_regclass(nullif(t.target, ''))::oid = c.conrelid desc, t.source_table
+    limit 1
+$$;
+
+-- Note which tables of a replica stand still, and why; one that it does not have yet is noted without a copy. Locks their
+-- records; returns nothing.
+create or replace function rowbus_spark.note_faults(i_replica text, i_faults jsonb)
+returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    insert into rowbus_spark.replica_table as t (
+        replica, source_table, target, column_names, key_columns, copied_in, shape, fault
+    )
+    select i_replica, f.key, '', '{}', '{}', '', '', f.value
+    from jsonb_each_text(i_faults) as f
+    on conflict (replica, source_table) do update set fault = excluded.fault
 $$;
 
 -- Note that a replica has come to a batch of a query's, whose id may be null. Locks the replica; returns nothing.
@@ -157,7 +236,7 @@ begin
     if 'T' operator(pg_catalog.=) any(i_operations) then
         execute v_code.last_truncate into v_truncated using i_source, i_snapshot;
         if v_truncated is not null then
-            execute pg_catalog.format('truncate %s', i_target);
+            perform rowbus_spark.empty_table(i_target);
         end if;
     end if;
     if 'D' operator(pg_catalog.=) any(i_operations) or rowbus_spark.replaces_rows(i_target, i_key) then
@@ -230,7 +309,12 @@ begin
         string_agg(format('t.%I', a.attname), ', ' order by a.attnum)
     into v_names, v_values, v_set, v_key, v_key_values, v_images
     from pg_catalog.pg_attribute as a
-    where a.attrelid = i_target::regclass and a.attname = any(i_columns) and a.attnum > 0 and not a.attisdropped;
+    where a.attrelid = i_target::regclass and a.attname = any(i_columns) and a.attnum > 0 and not a.attisdropped
+    having count(*) = cardinality(i_columns);
+    if v_names is null then
+        raise exception using
+            errcode = '42703', message = format('%s has not all the columns %s', i_target, array_to_string(i_columns, ', '));
+    end if;
     v_changes := v_new || ' and s.c5 operator(pg_catalog.=) any(''{I,U,D}'') and ($3::bigint is null or s.c2 operator(pg_catalog.>) $3)';
     counting := 'select pg_catalog.count(*) from ' || v_new;
     last_truncate := format('select pg_catalog.max(s.c2) from %s and s.c5 operator(pg_catalog.=) ''T''', v_new);
