@@ -56,15 +56,15 @@ def idle(bench: Bench) -> list[Result]:
     ]
 
 
-def measure(dsn: str, count: int, settling: float, counted: float) -> Idle:
-    """Start so many endpoints, let them settle, count for so many seconds, and send to them."""
+def measure(dsn: str, count: int, settling: float, counted: float, lanes: rowbus.Lanes | None = None) -> Idle:
+    """Start so many endpoints, with lanes or without, let them settle, count for so many seconds, and send to them."""
     run(dsn, control(b"create schema if not exists idle", "Failed to create a schema"))
-    return asyncio.run(_measure(dsn, count, settling, counted))
+    return asyncio.run(_measure(dsn, count, settling, counted, lanes))
 
 
-async def _measure(dsn: str, count: int, settling: float, counted: float) -> Idle:
+async def _measure(dsn: str, count: int, settling: float, counted: float, lanes: rowbus.Lanes | None) -> Idle:
     arrived = asyncio.Event()
-    endpoints = [_endpoint(dsn, number, arrived) for number in range(count)]
+    endpoints = [_endpoint(dsn, number, arrived, lanes) for number in range(count)]
     try:
         for endpoint in endpoints:
             await endpoint.start()
@@ -105,9 +105,9 @@ def _listening() -> int:
     return sum(bool(each._heard) for each in shared)  # noqa: SLF001 - as above
 
 
-def _endpoint(dsn: str, number: int, arrived: asyncio.Event) -> rowbus.Endpoint:
+def _endpoint(dsn: str, number: int, arrived: asyncio.Event, lanes: rowbus.Lanes | None) -> rowbus.Endpoint:
     settings = rowbus.EndpointSettings(schema="idle", concurrency=1)
-    endpoint = rowbus.Endpoint(f"idle{number}", database=dsn, settings=settings)
+    endpoint = rowbus.Endpoint(f"idle{number}", database=dsn, settings=settings, lanes=lanes)
 
     @endpoint.handler
     async def arrive(_message: PlaceOrder) -> None:

@@ -1,4 +1,4 @@
-"""Costs of lanes, limits by key and unique sends: the same messages with and without, in one process.
+"""Costs of lanes, limits by key and unique sends: the same messages with and without, in one process; and what waits.
 
 Invariant: both sides receive the same messages, with the same handler and the same number in hand at a time; those of
 the side with lanes are in their lanes before it begins.
@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import statistics
+import time
 from typing import NamedTuple
 
 import psycopg
 
 import rowbus
+from benchmarks import idle
 from benchmarks.measuring import Side, ratio
 from benchmarks.receiving import serve
 from benchmarks.reporting import Bench, Result, show
-from benchmarks.workload import BODY, ERROR, MESSAGE, TABLE, empty, headers_text, run
+from benchmarks.workload import BODY, ERROR, MESSAGE, TABLE, PlaceOrder, empty, headers_text, run
 from rowbus.database.statements import control
 
 AT_ONCE = 8
 KEYS = 10_000
+URGENT = 400
+PAUSE = 0.02  # seconds between two messages that are waited for
 FILL = """
 insert into bench (id, headers, body)
 select gen_random_uuid(), (%s::jsonb || jsonb_build_object(%s::text, %s::text || (number %% %s)))::text, %s
@@ -61,16 +66,20 @@ def _side(dsn: str, messages: int, kind: Kind, *, batch_size: int, divided: bool
         return rowbus.Endpoint("bench", database=dsn, settings=settings, lanes=lanes)
 
     def prepare() -> None:
-        _drop_lanes(dsn)
-        run(dsn, TABLE.drop(), *TABLE.create(), *ERROR.create())
-        asyncio.run(endpoint().install())
-        with psycopg.connect(dsn, autocommit=True) as connection:
-            values = (headers_text(), kind.header, kind.prefix, kind.values, BODY, messages)
-            connection.execute(FILL, values)
-            connection.execute("vacuum analyze")
+        _fill(dsn, endpoint(), messages, (kind.header, kind.prefix, kind.values))
 
     name = "with lanes" if divided else "without"
     return Side(name, prepare, lambda: asyncio.run(serve(endpoint(), messages)))
+
+
+def _fill(dsn: str, endpoint: rowbus.Endpoint, messages: int, header: tuple[str, str, int]) -> None:
+    """Make the queues new, with so many messages: their header, the beginning of its values, and how many there are."""
+    _drop_lanes(dsn)
+    run(dsn, TABLE.drop(), *TABLE.create(), *ERROR.create())
+    asyncio.run(endpoint.install())
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(FILL, (headers_text(), *header, BODY, messages))
+        connection.execute("vacuum analyze")
 
 
 def _drop_lanes(dsn: str) -> None:
@@ -138,7 +147,7 @@ def lanes(bench: Bench) -> list[Result]:
             plain = _side(bench.dsn, messages, kind, batch_size=batch_size, divided=False)
             title = f"(l) {kind.title}, batches of {batch_size}"
             results.append(_compare(bench, title, ours, plain, kind.target))
-    return [*results, *_limits(bench), _unique(bench)]
+    return [*results, *_limits(bench), _unique(bench), *waits(bench), *idle_lanes(bench)]
 
 
 def _limits(bench: Bench) -> list[Result]:
@@ -158,3 +167,68 @@ def _limits(bench: Bench) -> list[Result]:
 def _unique(bench: Bench) -> Result:
     ours, plain = (_sending_side(bench.dsn, bench.messages(3_000), unique=unique) for unique in (True, False))
     return _compare(bench, "(l) unique sends", ours, plain, 0.85)
+
+
+def waits(bench: Bench) -> list[Result]:
+    """(l) How long the one message of a tenant waits beside 100,000 of another, and an urgent one beside 100,000."""
+    messages = bench.messages(100_000)
+    fair = _waits(bench.dsn, messages, KINDS[1].lanes, ("tenant", "a", "b"), max(3, bench.rounds))
+    urgent = _waits(
+        bench.dsn, messages, KINDS[2].lanes, ("Rowbus.Priority", "p2", "p0"), bench.messages(URGENT)
+    )
+    return [
+        Result(
+            f"(l) one message beside {messages:,} of another tenant", max(fair), 1000, " ms", at_most=True
+        ),
+        Result(
+            f"(l) urgent messages beside {messages:,} in bulk, p99",
+            statistics.quantiles(urgent, n=100)[98],
+            50,
+            " ms",
+            at_most=True,
+        ),
+    ]
+
+
+def _waits(
+    dsn: str, messages: int, lanes: rowbus.Lanes, header: tuple[str, str, str], count: int
+) -> list[float]:
+    """Send so many messages, one at a time, beside many with the header's other value; return their ms."""
+    name, many, one = header
+    settings = rowbus.EndpointSettings(concurrency=AT_ONCE, batch_size=1)
+    endpoint = rowbus.Endpoint("bench", database=dsn, settings=settings, lanes=lanes)
+    _fill(dsn, endpoint, messages, (name, many, 1))
+    arrived, left = asyncio.Event(), messages
+
+    @endpoint.handler
+    async def arrive(message: PlaceOrder) -> None:
+        nonlocal left
+        left -= 1
+        if message.order_id == "one":
+            arrived.set()
+
+    async def send() -> list[float]:
+        took = list[float]()
+        async with endpoint, await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+            client = rowbus.AsyncClient(connection)
+            while len(took) < count and left > 0:
+                await asyncio.sleep(PAUSE)
+                arrived.clear()
+                began = time.perf_counter()
+                await client.send("bench", PlaceOrder("one", 1.0), headers={name: one})
+                await arrived.wait()
+                took.append((time.perf_counter() - began) * 1_000)
+        return took
+
+    return asyncio.run(send())
+
+
+def idle_lanes(bench: Bench) -> list[Result]:
+    """(l) An endpoint with 64 empty lanes, which idles as one table does."""
+    part = min(1.0, bench.scale)
+    found = idle.measure(bench.dsn, 1, idle.SETTLING * part, 2 * idle.COUNTED * part, lanes=KINDS[1].lanes)
+    title = "(l) 64 idle lanes: "
+    return [
+        Result(title + "transactions a second", found.transactions, 5, at_most=True),
+        Result(title + "client CPU", found.cpu, 1, " %", at_most=True),
+    ]

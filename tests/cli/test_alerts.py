@@ -70,6 +70,38 @@ def test_alerts_and_the_dashboard_name_families_that_there_are() -> None:
     assert {re.sub("_bucket$", "", name) for name in named} <= names
 
 
+LANES = """
+rule_files: [rowbus.rules.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'rowbus_consumer_dead_letters{log="orders", consumer="billing", lane="0"}', values: 0 1+0x30}
+      - {series: 'rowbus_consumer_dead_letters{log="orders", consumer="billing", lane="1"}', values: 0 2+0x30}
+      - {series: 'rowbus_consumer_batch_age_seconds{log="orders", consumer="billing", lane="0"}', values: 4000+0x30}
+      - {series: 'rowbus_consumer_batch_age_seconds{log="orders", consumer="billing", lane="1"}', values: 4000+0x30}
+    alert_rule_test:
+      - {eval_time: 8m, alertname: RowbusConsumerStuck, exp_alerts: [{exp_labels: &labels {
+            severity: warning, log: orders, consumer: billing},
+          exp_annotations: {summary: The consumer billing of log orders does not get on.}}]}
+      - {eval_time: 8m, alertname: RowbusDeadLetters, exp_alerts: [{exp_labels: *labels,
+          exp_annotations: {summary: The consumer billing of log orders gives up on events.}}]}
+      - {eval_time: 20m, alertname: RowbusDeadLettersStay, exp_alerts: [{exp_labels: *labels,
+          exp_annotations: {summary: The consumer billing of log orders has 3 dead letters.}}]}
+"""
+
+
+def test_a_consumer_with_lanes_fires_once(tmp_path: Path) -> None:
+    (tmp_path / RULES.name).write_text(RULES.read_text())
+    (tmp_path / "lanes.yml").write_text(LANES)
+
+    done = subprocess.run(
+        [str(PROMTOOL), "test", "rules", tmp_path / "lanes.yml"], check=False, capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 class Prometheus:
     """A server of its own, which asks `rowbus metrics` several times a second."""
 

@@ -42,6 +42,10 @@ log = rowbus.Log(None, "orders")
 
 @log.consumer("audit")
 async def audit(event: rowbus.Event) -> None: ...
+
+
+@log.consumer("billing", key="extra1", lanes=rowbus.by_key(2))
+async def bill(event: rowbus.Event) -> None: ...
 """
 
 LISTENING = r"Metrics and health are at http://127.0.0.1:(\d+)/metrics"
@@ -205,6 +209,8 @@ def test_ticker_mover_and_consumer_are_measured(shop: CommandLine, ask: Ask) -> 
     await_that(lambda: 'rowbus_ticks_total{log="orders"}' in get(ticker, "/metrics")[1], "a tick")
     has(mover, 'rowbus_delayed_overdue_seconds{table="Sales.Delayed"} 0')
     has(consumer, 'rowbus_consumer_events_total{log="orders",consumer="audit"} 1')
+    batches = 'rowbus_consumer_batches_total{log="orders",consumer="billing",lane="1"}'
+    await_that(lambda: batches in get(consumer, "/metrics")[1], "a batch of a lane")
 
 
 def test_a_database_is_measured_from_outside(shop: CommandLine, ask: Ask) -> None:

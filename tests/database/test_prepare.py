@@ -131,6 +131,7 @@ VALUES = {
     "lock_names": "{rowbus receiver}",
     "keys": "{R1,R2}",
     "numbers": "{1,2}",
+    "fields": "{R1}",
     "intervals": "{0.1,1}",
     "bursts": "{1,10}",
     "waited": "{1,0}",

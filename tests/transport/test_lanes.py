@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -15,7 +17,7 @@ from rowbus.messages.message import MessageRow, OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.transport.lanes.order import SOON, Order
 from rowbus.transport.lanes.rule import Holder, Survey, assign
-from rowbus.transport.lanes.turns import Turns
+from rowbus.transport.lanes.turns import Equipment, Shelf, Turns
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
 
@@ -100,6 +102,26 @@ async def test_a_lane_that_rested_has_saved_no_turns_up() -> None:
                 group.create_task(take_turns(turns, lane, 10, taken))
     later = taken[50:70]
     assert abs(later.count("a") - later.count("b")) <= 2
+
+
+async def test_lanes_have_their_own_sessions_again_and_equally_many_turns() -> None:
+    shelf, taken = Shelf(), list[str]()
+    first, second = (Equipment(cast("Any", SimpleNamespace(closed=False)), None, None) for _ in range(2))
+    await shelf.put("a", first)
+    await shelf.put("b", second)
+    assert shelf.take("a") is first
+    assert (shelf.has("a"), shelf.has("b")) == (False, True)
+    await shelf.put("b", first)
+    assert shelf.take("b") is second
+
+    turns = Turns(dict.fromkeys("bca", 1), 1, is_at_hand=shelf.has)
+    async with asyncio.TaskGroup() as group:
+        for lane in "bca":
+            for _ in range(2):
+                group.create_task(take_turns(turns, lane, 10, taken))
+    rounds = [taken[at : at + 3] for at in range(9, 48, 3)]
+    assert {tuple(sorted(one)) for one in rounds} == {("a", "b", "c")}
+    assert {one[0] for one in rounds} == {"a"}
 
 
 async def test_a_turn_that_nobody_waits_for_any_more_goes_to_the_next() -> None:

@@ -201,6 +201,25 @@ def load_for_each(path: str, identifiers: Sequence[Mapping[str, str]], last: str
     return Query(driver, native, names, failing, text_lists=text_lists)
 
 
+def load_upon(
+    path: str,
+    last: str,
+    identifiers: Mapping[str, str],
+    literals: Mapping[str, object],
+    *,
+    failing: str,
+    queue: str,
+) -> Query:
+    """Make one statement that runs a file, and then the file `last` on the rows of that, which are its table "queue".
+
+    `literals` are written into the last file. Nothing is remembered here.
+    """
+    rows = _quoted(path, identifiers, {})
+    text = f"with received as (\n{rows}\n)\n{_quoted(last, {'queue': 'received'}, literals)}"
+    driver, native, names, text_lists = _text(text)
+    return Query(driver, native, names, failing, queue, text_lists=text_lists)
+
+
 def load_repeating(path: str, identifiers: Sequence[Mapping[str, str]], *, failing: str) -> Query:
     """Make one statement of a file whose part between `/* each */` and `/* end */` is there for each of some tables.
 

@@ -42,8 +42,8 @@ class SharedTurns:
         """Share so many turns at once between lanes, the endpoint's own queue, and others. No I/O."""
         weights: dict[Hashable, int] = dict(zip(lanes.addresses(queue), lanes.weights, strict=True))
         weights |= dict.fromkeys([queue, *others], OWN_SHARE)
-        self._turns = Turns(weights, at_once)
         self._shelf = Shelf()
+        self._turns = Turns(weights, at_once, is_at_hand=self._shelf.has)
 
     def join(self, receiver: Receiver) -> None:
         """Have a receiver take turns with the others."""

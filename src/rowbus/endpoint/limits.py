@@ -9,15 +9,16 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rowbus.errors import ConfigurationError, RowbusError
+from rowbus.errors import ConfigurationError
 from rowbus.messages.headers import Header, decode_headers, is_control
+from rowbus.messages.message import ReadMessage
 from rowbus.running.scope import contained
 from rowbus.settings import TransactionMode
 from rowbus.transport.claims.claim_check import off_the_wire
 from rowbus.transport.limits.concurrency import MOST, Concurrency, CrowdedMessage, Limit, Places
 from rowbus.transport.limits.decisions import LimitedMessage
 from rowbus.transport.limits.gate import Gate
-from rowbus.transport.limits.places import PlaceKeeper
+from rowbus.transport.limits.places import Guess, PlaceKeeper
 from rowbus.transport.limits.rate import RateLimit, bucket_key
 from rowbus.transport.queues.catalog.table import catalog_of
 
@@ -48,55 +49,55 @@ class Finder:
         self._mutators = parts.mutators
         self._here = ("", *(address.canonical for address in parts.inputs))
 
-    async def find_buckets(self, row: MessageRow, session: Runs) -> LimitedMessage[MessageRow] | None:
-        """Return the buckets of a message's tokens; None if it needs none, or its handling will fail.
+    async def find_buckets(
+        self, rows: Sequence[MessageRow], session: Runs
+    ) -> list[LimitedMessage[MessageRow]]:
+        """Return messages that need tokens, with their buckets, but for those whose handling will fail.
 
         Claimed values that are in a table are read on the session.
         """
-        found = await self._find(row, session, RateLimit, RateLimit.bucket)
-        return None if found is None else LimitedMessage(row, *found)
+        found = [await self._find(row, session, RateLimit, RateLimit.bucket) for row in rows]
+        return [
+            LimitedMessage(read.row, buckets, Header.RATE_LIMITED in read.headers)
+            for read, buckets in found
+            if buckets
+        ]
 
-    async def find_places(self, row: MessageRow, session: Runs) -> CrowdedMessage | None:
-        """Return the places that a message needs; as `find_buckets`."""
-        found = await self._find(row, session, Concurrency, Concurrency.places)
-        own, waited = ((), False) if found is None else found
+    async def find_places(self, rows: Sequence[MessageRow], session: Runs) -> list[CrowdedMessage]:
+        """Return messages that need places; as `find_buckets`."""
         said: Mapping[str, int] = {} if self._said is None else self._said.said
+        found = [await self._find(row, session, Concurrency, Concurrency.places) for row in rows]
         if said:
-            places, waited = self._find_said(row, said)
-            own = (*own, *places)
-        return CrowdedMessage(row, own, waited) if own else None
+            found = [(read, (*own, *self._find_said(read.headers, said))) for read, own in found]
+        return [CrowdedMessage(read, places) for read, places in found if places]
 
-    def _find_said(self, row: MessageRow, said: Mapping[str, int]) -> tuple[list[Places], bool]:
-        """Return the places by what operators say of a message's types, and whether the message was deferred before."""
-        try:
-            headers = decode_headers(row.headers)
-            plan = self._plan(headers)
-        except RowbusError:  # its handling will fail, too
-            return [], False
+    def _find_said(self, headers: Mapping[str, str | None], said: Mapping[str, int]) -> list[Places]:
+        """Return the places by what operators say of a message's types."""
+        plan = self._plan(headers)
         mosts = {one.read.name: said.get(one.read.name, MOST) for one in plan}
         for one in plan:
             if one.is_long and mosts[one.read.name]:  # no transaction would hold its place; it can be paused
                 mosts[one.read.name] = MOST
-        places = [Places(bucket_key(f"{name} in hand"), most) for name, most in mosts.items() if most < MOST]
-        return places, Header.RATE_LIMITED in headers
+        return [Places(bucket_key(f"{name} in hand"), most) for name, most in mosts.items() if most < MOST]
 
     async def _find(
         self, row: MessageRow, session: Runs, kind: type[L], find: Callable[[L, str, object], B]
-    ) -> tuple[tuple[B, ...], bool] | None:
-        """Return what is found by each limit of a kind, and whether the message was deferred before."""
+    ) -> tuple[ReadMessage, tuple[B, ...]]:
+        """Return a message as far as it can be read, and what is found by each of its limits of a kind."""
+        read = ReadMessage(row, {}, {})
         try:
-            headers = decode_headers(row.headers)
-            limits = self._limits(headers, kind)
+            read = ReadMessage(row, decode_headers(row.headers), {})
+            limits = self._limits(read.headers, kind)
             if not limits:
-                return None
-            body = await off_the_wire(headers, row.body or b"", self._mutators, session)
-            content_type = headers.get(Header.CONTENT_TYPE)
-            each = (partial(find, limit, read.name, read(body, content_type)) for limit, read in limits)
-            found = contained(lambda: tuple(one() for one in each))
+                return read, ()
+            body, objects = row.body or b"", read.objects
+            if self._mutators:  # its handlers get what these return
+                body, objects = await off_the_wire(read.headers, body, self._mutators, session), {}
+            content_type = read.headers.get(Header.CONTENT_TYPE)
+            return read, contained(partial(_find_each, limits, find, body, content_type, objects))
         except Exception as error:  # noqa: BLE001 - a key function may raise anything; the handler will, too
             logger.debug("The limits of row %s could not be found: %s", row.id, error)
-            return None
-        return found, Header.RATE_LIMITED in headers
+            return read, ()
 
     def _limits(self, headers: Mapping[str, str | None], kind: type[L]) -> list[tuple[L, Deserializer]]:
         plan = self._plan(headers)
@@ -107,6 +108,19 @@ class Finder:
         if elsewhere or is_control(headers):
             return ()
         return self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))
+
+
+def _find_each(
+    limits: Sequence[tuple[L, Deserializer]],
+    find: Callable[[L, str, object], B],
+    body: bytes,
+    content_type: str | None,
+    objects: dict[object, object],
+) -> tuple[B, ...]:
+    """Read a message for each of its limits, and return what is found by it."""
+    for _limit, read in limits:
+        objects[read] = read(body, content_type)
+    return tuple([find(limit, read.name, objects[read]) for limit, read in limits])
 
 
 class RateLimits:
@@ -192,11 +206,16 @@ def make_places(parts: Parts, said: TypeLimits) -> PlaceKeeper | None:
     """Return the places of an endpoint whose messages can wait: by its handlers' limits, and by what is said."""
     if not can_wait(parts):
         return None
-    has_keys = bool(parts.handlers.limited(Concurrency))
+    limited = parts.handlers.limited(Concurrency)
+    has_keys = bool(limited)
+    guesses = [
+        Guess.of(each.read.name, each.limit) for each in limited if isinstance(each.limit, Concurrency)
+    ]
     return PlaceKeeper(
         parts.address,
         Finder(parts, said).find_places,
         catalog_of(parts.addresses).clock,
+        [each for each in guesses if each is not None],
         has_keys=has_keys,
         is_asked=lambda: has_keys or said.said,
     )

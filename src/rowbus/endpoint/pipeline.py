@@ -120,9 +120,11 @@ class Pipeline:
         self.threads.close()
 
     async def _handle(self, handler: Handler, delivery: Delivery, sender: Sender) -> None:
-        message = read(handler, delivery)
-        if handler.limit is not None:
-            limit_key(handler.read.name, handler.limit.by, message)  # a message without a key fails
+        message = delivery.objects.pop(handler.read, None)
+        if message is None:
+            message = read(handler, delivery)
+            if handler.limit is not None:
+                limit_key(handler.read.name, handler.limit.by, message)  # a message without a key fails
         started = datetime.now(UTC)
         try:
             await self._call(handler, message, delivery, sender)

@@ -70,7 +70,7 @@ class MessageRow(NamedTuple):
 
     `id` is the row's, never the message's; `time_left` says, by the database's clock, for how many seconds more it may
     be received (None: for ever); `headers` is the raw text; `body` is None only if other software wrote NULL on
-    PostgreSQL; `seq` is the position in the queue.
+    PostgreSQL; `seq` is the position in the queue; `place` is the key of a limit of which the receive took a place.
     """
 
     id: str
@@ -78,11 +78,20 @@ class MessageRow(NamedTuple):
     headers: str
     body: bytes | None
     seq: int
+    place: str | None = None
 
     @property
     def expired(self) -> bool:
         """Whether its time to be received was over when it was received."""
         return self.time_left is not None and self.time_left <= 0
+
+
+class ReadMessage(NamedTuple):
+    """A row that was read before its first attempt: its headers, and an object for each of its readers."""
+
+    row: MessageRow
+    headers: dict[str, str | None]
+    objects: dict[object, object]
 
 
 class PeekedMessage(NamedTuple):

@@ -17,6 +17,8 @@ from rowbus.running.backoff import doubling
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
+    from rowbus.messages.message import ReadMessage
+
 CAPACITY: Final = 10_000
 REFUSALS: Final = 3
 """Completions of a row that fail, through no outage and not by its handler, until it is set aside."""
@@ -59,6 +61,8 @@ class Entry:
     """Completions that failed."""
     is_called: bool = False
     """Whether its handlers run."""
+    read: ReadMessage | None = None
+    """The message as it was read, for its next attempt."""
     cancelled: BaseException | None = None
     """The failure of the call that somebody has asked to end."""
     pauses: int = 0
@@ -136,6 +140,10 @@ class Book:
             if len(self._entries) > self._capacity:
                 self._drop_oldest(entry)
         return entry
+
+    def note(self, read: ReadMessage) -> None:
+        """Note what was read of a row, for its next attempt."""
+        self.entry(read.row.id).read = read
 
     def take(self, rows: Sequence[Hashable]) -> list[Hashable]:
         """Note rows as in hand; return those that are already, and then none is taken."""

@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import psycopg
 import pytest
@@ -31,6 +31,16 @@ class Charge:
     customer: str | None
     number: int = 0
     order: str = "1"
+
+
+@rowbus.command("Places.Counted")
+@dataclass
+class Counted:
+    made: ClassVar[list[int]] = []
+    number: int
+
+    def __post_init__(self) -> None:
+        self.made.append(self.number)
 
 
 class Hands:
@@ -120,6 +130,27 @@ async def test_messages_of_a_batch_are_one_after_the_other_and_need_one_place(en
     async with sales:
         await hands.has_done(30)
     assert [number for _customer, number in hands.done] == list(range(30))  # none was deferred
+
+
+async def test_a_message_is_read_once_for_its_key_and_its_handler_and_anew_for_each_retry(
+    endpoints: Endpoints,
+) -> None:
+    Counted.made.clear()
+    seen = list[int]()
+    sales = endpoints.make("Sales", recoverability=rowbus.Recoverability(immediate=1, delayed=0))
+
+    @sales.handler(limit=rowbus.Concurrency(1, by="number"))
+    async def count(message: Counted) -> None:
+        seen.append(message.number)
+        message.number += 1
+        if len(seen) == 1:
+            raise ValueError("once more")
+
+    async with sales:
+        await endpoints.backend.client().send("Sales", {"number": 7}, type="Places.Counted")
+        await eventually(lambda: len(seen) == 2)
+    assert seen == [7, 7]
+    assert Counted.made == [7, 7]
 
 
 async def test_who_finds_no_place_leaves_the_others_of_its_batch(endpoints: Endpoints) -> None:

@@ -29,9 +29,11 @@ from rowbus.log.diagnosis import ConsumerWithLanes, consumers_with_lanes
 from rowbus.log.log import Log
 from rowbus.log.range import NOTATION, Position, find_tick
 from rowbus.log.schema.installer import install_and_report
-from rowbus.transport.lanes.rule import MOST, by_key
+from rowbus.transport.lanes.rule import MARK, MOST, by_key
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rowbus.database.sessions import Session
     from rowbus.log.diagnosis import ConsumerState
     from rowbus.log.event import Event
@@ -274,9 +276,17 @@ def lanes(
     with open_log_database(database).session() as session:
         known = consumers_with_lanes(session.run(log_catalog.consumer_states(name)))
         found = next((one for one in known if one.state.consumer == consumer), None)
-        found = found or ConsumerWithLanes(_consumer(session, name, consumer))
+        found = (
+            found or _with_one_lane(known, consumer) or ConsumerWithLanes(_consumer(session, name, consumer))
+        )
         tick = change_lanes(session, found, by_key(count))
     say(f"{consumer} of log {name} has {count} lanes, which go on behind tick {tick}.")
+
+
+def _with_one_lane(known: Iterable[ConsumerWithLanes], consumer: str) -> ConsumerWithLanes | None:
+    """Return a consumer with one lane, which by itself could be anything."""
+    lane = next((one.state for one in known if one.state.consumer == f"{consumer}{MARK}0"), None)
+    return lane and ConsumerWithLanes(lane._replace(consumer=consumer), (lane,))
 
 
 def _consumer(session: Session, log: str, consumer: str) -> ConsumerState:

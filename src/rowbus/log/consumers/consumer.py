@@ -135,12 +135,13 @@ class EventsSubject(BatchSubject):
 
 
 class Telling:
-    """Tells of one consumer's batches and events."""
+    """Tells of the batches and events of one consumer, or of a lane of one."""
 
-    def __init__(self, log: str, consumer: str) -> None:
+    def __init__(self, table: ConsumerTable) -> None:
         """Find out what is wanted, now: for as long as the consumer is started."""
-        self._log = log
-        self._labels = (log, consumer)
+        self._log = table.log
+        self._consumer = table.consumer
+        self._labels = (table.log, table.own_name, table.lane)
         self._measured = instruments()
         self._spans = tracing()
 
@@ -155,7 +156,7 @@ class Telling:
             "messaging.consumer.group.name": self._labels[1],
         }
         span = nullcontext() if spans is None else spans.events("receive", self._log, (), facts)
-        with concerning(BatchSubject(*self._labels, batch)), span:
+        with concerning(BatchSubject(self._log, self._consumer, batch)), span:
             yield
         if measured is not None:
             measured.batches.add(self._labels)
@@ -210,7 +211,7 @@ class LogConsumer(ElectedService["ReadSession"]):
         self._range = LogRange(table.log)
         self._settings = settings
         self._handling = handling
-        self._telling = Telling(table.log, table.consumer)
+        self._telling = Telling(table)
         told = self._telling.around(handling)
         self._workers = [
             ChunkWorker(database, table, told, parts=settings.workers, part=part, shown=settings.stand_by)

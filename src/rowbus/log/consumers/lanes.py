@@ -51,7 +51,7 @@ class LaneTableOfLog(ConsumerTable):
     def __init__(self, log: str, consumer: str, siblings: Sequence[str], lane: int, lock: LaneLock) -> None:
         """Take the consumer's name, those of all its lanes, the lane's number and lock. No I/O."""
         super().__init__(log, siblings[lane])
-        self.own_name = consumer
+        self.own_name, self.lane = consumer, str(lane)
         self.registered_with = frozenset(siblings)
         self._lock = lock
 

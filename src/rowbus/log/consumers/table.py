@@ -63,6 +63,8 @@ class ConsumerTable:
         self.consumer = consumer
         self.own_name = consumer
         """The name that its handler was given; a lane has one of its own beside."""
+        self.lane = ""
+        """The name of the lane, if it is one."""
         self.registered_with = frozenset({consumer})
         """The names under which the consumer is registered, if it is."""
         self.subconsumer = subconsumer

@@ -94,7 +94,7 @@ class Instruments:
         )
 
     def _make_consumers(self) -> None:
-        consumer = ("log", "consumer")
+        consumer = ("log", "consumer", "lane")
         self.batches = Counter("rowbus_consumer_batches", "Batches finished.", consumer)
         self.events = Counter("rowbus_consumer_events", "Events handled.", consumer)
         self.events_failed = Counter(

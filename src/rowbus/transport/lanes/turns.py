@@ -43,10 +43,18 @@ class Turns:
     """The turns of one process. For one event loop."""
 
     def __init__(
-        self, weights: Mapping[Hashable, int], at_once: int, clock: Callable[[], float] = time.monotonic
+        self,
+        weights: Mapping[Hashable, int],
+        at_once: int,
+        clock: Callable[[], float] = time.monotonic,
+        is_at_hand: Callable[[Hashable], bool] = lambda _lane: False,
     ) -> None:
-        """Give lanes turns by their weights, so many at once; `clock` counts seconds and never goes back."""
+        """Give lanes turns by their weights, so many at once; `clock` counts seconds and never goes back.
+
+        Of those that have had equally many, one whose session `is_at_hand` comes first.
+        """
         self.clock = clock
+        self._is_at_hand = is_at_hand
         self._strides = {lane: 1 / weight for lane, weight in weights.items()}
         self._passes = dict.fromkeys(weights, 0.0)
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {lane: deque() for lane in weights}
@@ -104,9 +112,12 @@ class Turns:
                 turn.set_result(None)
 
     def _next(self) -> Hashable | None:
-        """Return the lane that waits and has had least; of several the one given first."""
+        """Return the lane that waits and has had least."""
         waiting = [lane for lane, queue in self._waiting.items() if queue]
-        return min(waiting, key=lambda lane: max(self._passes[lane], self._now), default=None)
+        return min(waiting, key=self._rank, default=None)
+
+    def _rank(self, lane: Hashable) -> tuple[float, bool]:
+        return max(self._passes[lane], self._now), not self._is_at_hand(lane)
 
 
 class Equipment(NamedTuple):
@@ -124,23 +135,37 @@ class Equipment(NamedTuple):
 
 
 class Shelf:
-    """The idle sessions of one process. For one event loop."""
+    """The idle sessions of one process. For one event loop.
+
+    A lane has the session again that it had first, if that is here: the server has the plans of its statements.
+    """
 
     def __init__(self) -> None:
         """Begin empty."""
         self._idle: list[Equipment] = []
+        self._own: dict[Hashable, ReceiveSession] = {}
         self._is_closed = False
 
-    def take(self) -> Equipment | None:
-        """Return what was left last, if it is still whole."""
+    def has(self, lane: Hashable) -> bool:
+        """Say whether a lane's own session is here."""
+        own = self._own.get(lane)
+        return own is not None and any(each.session is own for each in self._idle)
+
+    def take(self, lane: Hashable) -> Equipment | None:
+        """Return a lane's own, or what was left last, if it is still whole."""
+        own = self._own.get(lane)
+        self._idle.sort(key=lambda each: each.session is own)
         while self._idle:
             found = self._idle.pop()
             if not found.session.closed:
                 return found
         return None
 
-    async def put(self, equipment: Equipment) -> None:
-        """Leave what a slot does not need now."""
+    async def put(self, lane: Hashable, equipment: Equipment) -> None:
+        """Leave what a lane does not need now."""
+        own = self._own.get(lane)
+        if own is None or own.closed:
+            self._own[lane] = equipment.session
         if self._is_closed:
             await equipment.close()
         else:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError
+from rowbus.messages.headers import Header
 from rowbus.transport.limits.rate import RateLimit, check_by, limit_key
 
 if TYPE_CHECKING:
-    from rowbus.messages.message import MessageRow
+    from rowbus.messages.message import ReadMessage
     from rowbus.transport.limits.rate import By
 
 MOST: Final = 1000
@@ -58,8 +59,12 @@ class Places(NamedTuple):
 
 
 class CrowdedMessage(NamedTuple):
-    """A message that needs places; `waited`: it was deferred before."""
+    """A message that needs places, as it was read to find them."""
 
-    row: MessageRow
+    read: ReadMessage
     places: tuple[Places, ...]
-    waited: bool
+
+    @property
+    def waited(self) -> bool:
+        """Whether it was deferred before."""
+        return Header.RATE_LIMITED in self.read.headers

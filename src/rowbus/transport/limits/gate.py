@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
 
-Find = Callable[["MessageRow", "Runs"], Awaitable["LimitedMessage[MessageRow] | None"]]
-"""Says which limits a message has; None for one that has none."""
+Find = Callable[["Sequence[MessageRow]", "Runs"], Awaitable["list[LimitedMessage[MessageRow]]"]]
+"""Returns those of some messages that have limits, with these."""
 
 LONGEST_WAIT: Final = 5.0  # seconds until the endpoint's own limit is looked at again
 TRIES: Final = 5  # to find the rows of keys, which a sweep may remove in between
@@ -93,10 +93,7 @@ class Gate:
 
     async def limited(self, rows: Sequence[MessageRow], session: Runs) -> list[LimitedMessage[MessageRow]]:
         """Return those of some messages that have limits."""
-        if self._find is None:
-            return []
-        found = [await self._find(row, session) for row in rows]
-        return [each for each in found if each is not None]
+        return [] if self._find is None else await self._find(rows, session)
 
     async def judge(
         self, session: AsyncSession, messages: Sequence[LimitedMessage[MessageRow]]

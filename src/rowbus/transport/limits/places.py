@@ -4,6 +4,9 @@ A place is an advisory lock of the transaction in which the message is received:
 ends (docs/decisions/0044-a-place-is-a-lock.md). Two keys may share a lock, by the hash of their names: then fewer of
 them are in hand at a time, and never more.
 
+The key is in the body, which only the reader of its handler reads. Where a field of a JSON body has it, the database
+guesses the key as it receives, and takes the place in the same statement: this spares a round trip if it is right.
+
 A key has a line, in which messages that found no place come again one pace apart. The pace is found by trying: it
 doubles when one that waited finds no place, and halves when it finds one. So about every second one that comes again is
 handled, however long handlers take and however many processes there are, and no place stays free for long.
@@ -16,18 +19,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.database.statements import Rows, Statement, load
+from rowbus.database.statements import Rows, Statement, load, load_upon
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.sessions import AsyncSession
-    from rowbus.database.statements import Runs
+    from rowbus.database.statements import Query, Runs
     from rowbus.messages.address import QueueAddress
-    from rowbus.messages.message import MessageRow
-    from rowbus.transport.limits.concurrency import CrowdedMessage
+    from rowbus.messages.message import MessageRow, ReadMessage
+    from rowbus.transport.limits.concurrency import Concurrency, CrowdedMessage, Places
+    from rowbus.transport.queues.table import QueueTable
 
 MOST_AT_ONCE: Final = 50
 """Messages that a slot receives together: each may take a lock, and the server has room for 64 of each session."""
@@ -43,9 +49,26 @@ FARTHEST: Final = 600.0
 """Seconds for which a message waits, at most, until its limit is looked at again."""
 KEPT: Final = 10_000
 """Lines that are remembered."""
+QUEUES_KEPT: Final = 1024
+"""Queues whose statement is remembered."""
 
-FindPlaces = Callable[["MessageRow", "Runs"], Awaitable["CrowdedMessage | None"]]
-"""Says which places a message needs; None for one that needs none."""
+FindPlaces = Callable[["Sequence[MessageRow]", "Runs"], Awaitable["list[CrowdedMessage]"]]
+"""Returns those of some messages that need places, with these."""
+
+
+class Guess(NamedTuple):
+    """A limit whose keys the database may guess: the name of its type, what stands before a key, and its places."""
+
+    name: str
+    field: str
+    most: int
+
+    @classmethod
+    def of(cls, name: str, limit: Concurrency) -> Guess | None:
+        """Return how to guess the keys of a limit; None where that cannot be done, as with those of a function."""
+        field = "" if limit.by is None else f'"{limit.by}":'
+        can_be_guessed = not callable(limit.by) and f"{name}{field}".isprintable()
+        return cls(name, field, limit.most) if can_be_guessed else None
 
 
 class Wait(NamedTuple):
@@ -110,14 +133,15 @@ class PlaceKeeper:
         queue: QueueAddress,
         find: FindPlaces,
         clock: Callable[[], Statement[datetime]],
+        guesses: Sequence[Guess] = (),
         *,
         has_keys: bool = True,
         is_asked: Callable[[], object] = lambda: True,
     ) -> None:
         """Take the queue whose instances share places, and what finds those of a message. No I/O.
 
-        `clock` asks the database what time it is. `has_keys` says whether each message may have a key of its own, and
-        `is_asked` whether any message has one now.
+        `clock` asks the database what time it is, which takes places by `guesses` as it receives. `has_keys` says
+        whether each message may have a key of its own, and `is_asked` whether any message has one now.
         """
         self.clock = clock
         self.most_at_once = MOST_AT_ONCE if has_keys else None
@@ -125,33 +149,58 @@ class PlaceKeeper:
         self._queue = queue
         self._find = find
         self._returns = Returns(time.monotonic)
+        self._guesses = tuple(guesses)
+
+    def receive(
+        self, table: QueueTable, most: int, lower_bound: int, *, most_bytes: int, passed_over: Sequence[int]
+    ) -> Statement[list[MessageRow]]:
+        """Take messages of one of the endpoint's queues as its table does, and places of keys that can be guessed."""
+        plain = table.receive(most, lower_bound, most_bytes=most_bytes, passed_over=passed_over)
+        if not self._guesses:
+            return plain
+        operation = "receive_batch" if "batch_size" in plain.parameters else "receive"
+        return plain._replace(query=guessing(table.address, operation, self._queue, self._guesses))
 
     async def take(
-        self, rows: Sequence[MessageRow], session: AsyncSession, *, keeps_place: bool
+        self,
+        rows: Sequence[MessageRow],
+        session: AsyncSession,
+        note: Callable[[ReadMessage], object],
+        *,
+        keeps_place: bool,
     ) -> Mapping[MessageRow, Wait]:
         """Take places for messages that were received in the session's transaction; return those that have none.
 
-        A key's messages share one place: they are handled one after the other. `keeps_place` says that messages wait
-        where they are, so that each may have waited before. Waits for no lock. Raises StorageError.
+        A key's messages share one place: they are handled one after the other. What was read of messages is given to
+        `note`. `keeps_place` says that messages wait where they are, so that each may have waited before. Waits for no
+        lock. Raises StorageError.
         """
-        found = [await self._find(row, session) for row in rows]
-        crowded = [each for each in found if each is not None]
-        if not crowded:
-            return {}
+        crowded = await self._find(rows, session)
         wanted = {place.key: place.most for each in crowded for place in each.places}
-        (full,) = await session.run_together([self._take(wanted)])  # no cursor, which takes as long again
-        waited = {place.key for each in crowded if each.waited or keeps_place for place in each.places}
-        for key in waited:
+        for row in rows:
+            wanted.pop(row.place or "", None)
+        full = await self._full(wanted, session)
+        for key in {place.key for each in crowded if each.waited or keeps_place for place in each.places}:
             (self._returns.lacked if key in full else self._returns.found)(key)
-        lacking = ((each.row, [place.key for place in each.places if place.key in full]) for each in crowded)
+        for each in crowded:
+            note(each.read)
+        return self._waits(crowded, full) if full else {}
+
+    async def _full(self, wanted: Mapping[str, int], session: AsyncSession) -> frozenset[str]:
+        """Take a place of each key; return those that have none."""
+        if not wanted:
+            return frozenset()
+        (full,) = await session.run_together([self._take(wanted)])  # no cursor, which takes as long again
+        return full
+
+    def _waits(self, crowded: Sequence[CrowdedMessage], full: frozenset[str]) -> Mapping[MessageRow, Wait]:
+        lacking = ((each.read.row, [place for place in each.places if place.key in full]) for each in crowded)
         return {
-            row: max((self._wait(key, wanted[key]) for key in keys), key=lambda wait: wait.seconds)
-            for row, keys in lacking
-            if keys
+            row: max(map(self._wait, places), key=attrgetter("seconds")) for row, places in lacking if places
         }
 
-    def _wait(self, key: str, most: int) -> Wait:
-        return Wait(key, self._returns.wait(key) if most else self._returns.hold(key))
+    def _wait(self, place: Places) -> Wait:
+        return Wait(place.key, (self._returns.wait if place.most else self._returns.hold)(place.key))
 
     def _take(self, wanted: Mapping[str, int]) -> Statement[frozenset[str]]:
         failing = f"Failed to take places of messages of {self._queue}"
@@ -163,6 +212,23 @@ class PlaceKeeper:
             "queue": str(self._queue),
         }
         return Statement(query, parameters, _keys)
+
+
+@lru_cache(maxsize=QUEUES_KEPT)
+def guessing(
+    queue: QueueAddress, operation: str, endpoint: QueueAddress, guesses: tuple[Guess, ...]
+) -> Query:
+    """Return what receives as the operation of a queue does, and takes places of keys that can be guessed."""
+    names, fields, numbers = (list(column) for column in zip(*guesses, strict=True))
+    query = load_upon(
+        f"transport/queues/sql/postgresql/{operation}.sql",
+        "transport/limits/sql/postgresql/guess_places.sql",
+        {"schema": queue.schema, "queue": queue.table},
+        {"endpoint": str(endpoint), "names": names, "fields": fields, "numbers": numbers},
+        failing=f"Failed to receive from {queue}",
+        queue=str(queue),
+    )
+    return query._replace(by_index=True)
 
 
 def _keys(rows: Rows, _count: int) -> frozenset[str]:

@@ -72,7 +72,7 @@ class LimitTable(table.LimitTable, RecordTable):
 
 
 def _rows(rows: Rows, _count: int) -> list[MessageRow]:
-    return sorted((MessageRow._make(row) for row in rows), key=attrgetter("seq"))
+    return sorted((MessageRow(*row) for row in rows), key=attrgetter("seq"))
 
 
 def _granted(rows: Rows, _count: int) -> dict[str, TokenGrant]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
+from itertools import starmap
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -358,9 +359,7 @@ def exists(address: QueueAddress) -> Statement[bool]:
 
 def _rows(rows: Rows, _count: int) -> list[MessageRow]:
     return (
-        sorted(map(MessageRow._make, rows), key=_SEQ)
-        if len(rows) > 1
-        else [MessageRow._make(row) for row in rows]
+        sorted(starmap(MessageRow, rows), key=_SEQ) if len(rows) > 1 else [MessageRow(*row) for row in rows]
     )
 
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from rowbus.database.statements import answer_steps
 from rowbus.errors import ConfigurationError, HandlerError, QueueNotFoundError
@@ -93,6 +93,8 @@ def _make(calls: Sequence[Callable[[], object]]) -> None:
 
 T = TypeVar("T")
 
+_NO_OBJECTS: Final[dict[object, object]] = {}  # nothing is put in
+
 
 class ErrorResult(Enum):
     """The deed of the error policy with a failed message."""
@@ -120,6 +122,7 @@ class Delivery(Attempt):
         "headers",
         "id",
         "items",
+        "objects",
         "postponement",
         "receive_address",
         "sends",
@@ -148,6 +151,8 @@ class Delivery(Attempt):
         self.body = row.body or b""
         self.receive_address = receive_address
         self.items = items
+        self.objects: dict[object, object] = _NO_OBJECTS
+        """The message as it was read for handlers, by their readers; each takes its own."""
         self.forward_to = forward_to
         self.sends: list[Leaving] = []
         self.afterwards: tuple[Callable[[], object], ...] = ()

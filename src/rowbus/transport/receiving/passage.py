@@ -92,7 +92,7 @@ async def have_places(
         return rows
     rows = await _timed(places.clock, rows, session)
     current = [row for row in rows if not row.expired]
-    waits = await places.take(current, session, keeps_place=receiver.order is not None)
+    waits = await places.take(current, session, receiver.book.note, keeps_place=receiver.order is not None)
     if not waits:
         return rows
     logger.debug("%s messages of %s wait for a place", len(waits), receiver.address)

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from rowbus.errors import RowbusError
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import Leaving
-    from rowbus.messages.message import MessageRow
+    from rowbus.messages.message import MessageRow, ReadMessage
     from rowbus.running.service import Service
     from rowbus.settings import EndpointSettings
     from rowbus.transport.receiving.delivery import Callbacks
@@ -122,11 +122,12 @@ class Processor:
         is lost.
         """
         try:
-            delivery = self._delivery(row, session)
+            delivery = self._delivery(row, session, read=entry.read)
         except (MalformedHeadersError, MessageDeserializationError) as error:
             entry.is_judged = True
             self._remarks.unreadable(row, error)
             return (self._callbacks.on_poison(row, error),)
+        entry.read = None
         if is_alone and is_suspect(row.headers):  # a slot handles no batch that has one
             _restore(entry, row.headers)
         entry.ends = None if row.time_left is None else self._clock() + row.time_left
@@ -319,26 +320,35 @@ class Processor:
         return error is None and answers == [ErrorResult.HANDLED]
 
     def _delivery(
-        self, row: MessageRow, session: ReceiveSession, items: Mapping[str, object] = MappingProxyType({})
+        self,
+        row: MessageRow,
+        session: ReceiveSession,
+        items: Mapping[str, object] = MappingProxyType({}),
+        read: ReadMessage | None = None,
     ) -> Delivery:
         """Return a fresh delivery of a row; raises MalformedHeadersError, MessageDeserializationError.
 
         Headers that are the transport's own handlers never see: where a delayed message goes, how often it failed.
+        What was `read` of this very row is used up.
         """
         if row.body is None:
             raise MessageDeserializationError(
                 "The body is NULL; an empty body is ''::bytea.", type_name="bytea"
             )
-        headers = decode_headers(row.headers)
+        is_read = read is not None and read.row is row and bool(read.objects)
+        headers = read.headers if read is not None and is_read else decode_headers(row.headers)
         take_out(headers)
         headers.pop(Header.NOT_BEFORE, None)
         forward_to = None
         if Header.FORWARD_DESTINATION in headers:
             forward_to = self._elsewhere(headers.pop(Header.FORWARD_DESTINATION), row)
         bag = dict(items)
-        return Delivery(
+        delivery = Delivery(
             row, headers, self._address, session, self._dispatcher, bag, forward_to, self._destinations
         )
+        if read is not None and is_read:
+            delivery.objects = read.objects
+        return delivery
 
     def _elsewhere(self, destination: str | None, row: MessageRow) -> QueueAddress | None:
         """Return the queue a delayed message belongs in, None if that is ours."""

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from rowbus.errors import (
@@ -200,10 +201,9 @@ class Receiver(Service):
             self._looks.bound.forget()
             self.order.passed_over(passed_over)
         bound, began = self._looks.bound.claim(), self._looks.clock()
+        receive = self._table.receive if self.places is None else partial(self.places.receive, self._table)
         most_bytes = self._settings.max_message_size
-        return Look(
-            self._table.receive(most, bound, most_bytes=most_bytes, passed_over=passed_over), bound, began
-        )
+        return Look(receive(most, bound, most_bytes=most_bytes, passed_over=passed_over), bound, began)
 
     async def enter(self, session: AsyncSession, most: int) -> int:
         """Wait while it is paused, and at the endpoint's own limit; say for how many to receive, 0 when stopping."""

@@ -119,7 +119,7 @@ class Slot:
         if session is not None and shelf is not None and not self._is_spent:
             equipment = Equipment(session, self._outbox, self._server)
             self._session = self._outbox = None
-            await shelf.put(equipment)
+            await shelf.put(self._receiver.address, equipment)
 
     async def _work(self, most: int) -> None:
         """Use one permit, and every further one that is to be had when a message is completed."""
@@ -404,7 +404,7 @@ class Slot:
         """Return the slot's session; opens all that it needs, or nothing. Raises ConnectionLostError."""
         if self._session is None:
             receiver = self._receiver
-            shared = None if receiver.shelf is None else receiver.shelf.take()
+            shared = None if receiver.shelf is None else receiver.shelf.take(receiver.address)
             session, self._outbox, self._server = shared or await self._connected()
             self._session = session
             self._transaction = receive_transaction(
