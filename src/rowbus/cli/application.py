@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+import typer.core
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
@@ -168,8 +169,28 @@ def _global_options(
     context.obj = database
 
 
+class _AsGiven:
+    """Takes values that have their parameter's type already; typer asks pydantic, a third of a start, about others."""
+
+    ask = staticmethod(getattr(typer.core, "build_runtime_param", None))
+
+    def __init__(self, described: Any) -> None:  # noqa: ANN401 - typer's, and private
+        """Take what typer says of a parameter."""
+        self._described = described
+
+    def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - as above
+        """Return a parameter's value."""
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        if type(value) is self._described.annotation and self._described.parameter_info.parser is None:
+            return value
+        return self.ask(self._described).coerce(value, param=param, ctx=ctx)
+
+
 def main() -> None:
     """Run the command line on this process's arguments, and end the process."""
+    if _AsGiven.ask is not None:
+        typer.core.build_runtime_param = _AsGiven
     try:
         app(prog_name="rowbus")
     except RowbusError as error:
