@@ -15,7 +15,6 @@ from markupsafe import Markup
 from rowbus.messages.headers import Header
 from rowbus.transport.recoverability.error_queue import ErrorQueue as Errors
 from rowbus.transport.recoverability.failed_message import PastAttempt
-from rowbus.web.failed import indexes
 from rowbus.web.failed.conversation import Step, drawn
 from rowbus.web.failed.message import Calls, compared, folded
 from rowbus.web.settings import WebSettings
@@ -68,9 +67,8 @@ async def shown(client: httpx.AsyncClient, path: str = "/failed", **query: str) 
 
 
 async def test_the_overview_says_how_many_groups_there_are(
-    errors: ErrorQueue, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    errors: ErrorQueue, client: httpx.AsyncClient
 ) -> None:
-    monkeypatch.setattr(indexes, "COUNTED", 0.1)
     errors.add("1")
     errors.add("2")
     errors.add("3", exception="bank.DeclinedError")

@@ -169,10 +169,8 @@ def _global_options(
     context.obj = database
 
 
-class _AsGiven:
+class _PlainValue:
     """Takes values that have their parameter's type already; typer asks pydantic, a third of a start, about others."""
-
-    ask = staticmethod(getattr(typer.core, "build_runtime_param", None))
 
     def __init__(self, described: Any) -> None:  # noqa: ANN401 - typer's, and private
         """Take what typer says of a parameter."""
@@ -184,13 +182,17 @@ class _AsGiven:
             return () if param.multiple or param.nargs == -1 else None
         if type(value) is self._described.annotation and self._described.parameter_info.parser is None:
             return value
-        return self.ask(self._described).coerce(value, param=param, ctx=ctx)
+        asked: Any = _ask(self._described)
+        return asked.coerce(value, param=param, ctx=ctx)
+
+
+_ask: Any = getattr(typer.core, "build_runtime_param", None)
 
 
 def main() -> None:
     """Run the command line on this process's arguments, and end the process."""
-    if _AsGiven.ask is not None:
-        typer.core.build_runtime_param = _AsGiven
+    if _ask is not None:  # of typer 0.29; another version may do otherwise
+        setattr(typer.core, "build_runtime_param", _PlainValue)  # noqa: B010 - typer does not export it
     try:
         app(prog_name="rowbus")
     except RowbusError as error:
