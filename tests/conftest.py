@@ -24,6 +24,7 @@ pytest_plugins = [
     "tests.fixtures.log",
     "tests.fixtures.pairs",
     "tests.fixtures.pooler",
+    "tests.fixtures.rewritten",
     "tests.fixtures.s3",
     "tests.fixtures.spark",
 ]

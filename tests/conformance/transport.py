@@ -24,6 +24,7 @@ from rowbus.transport.receiving.delivery import Callbacks, Delivery, ErrorResult
 from rowbus.transport.receiving.dispatcher import Dispatcher
 from rowbus.transport.receiving.receiver import Receiver
 from rowbus.transport.recoverability.policy import Recoverability
+from tests.fixtures.processes import pause
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -246,14 +247,15 @@ async def within(awaitable: Awaitable[T], seconds: float = LIMIT) -> T:
 async def eventually(
     condition: Callable[[], Awaitable[bool]] | Callable[[], bool], seconds: float = LIMIT
 ) -> None:
-    """Wait until a condition holds, looking every 5 ms."""
-    deadline = time.monotonic() + seconds
+    """Wait until a condition holds."""
+    began = time.monotonic()
     while True:
         holds = condition()
         if holds if isinstance(holds, bool) else await holds:
             return
-        assert time.monotonic() < deadline, f"still not so after {seconds} s"
-        await asyncio.sleep(0.005)
+        waited = time.monotonic() - began
+        assert waited < seconds, f"still not so after {seconds} s"
+        await asyncio.sleep(pause(waited))
 
 
 async def never(condition: Callable[[], bool], seconds: float = A_WHILE) -> None:

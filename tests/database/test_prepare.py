@@ -387,7 +387,7 @@ def test_postgresql_prepares_it_with_a_type_for_every_value(with_queue: Session,
 def psql(dsn: str, *arguments: str, script: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
     """Run psql as a person would, with the values as its variables."""
     return subprocess.run(
-        [find_binaries() / "psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", *arguments, dsn],
+        [find_binaries() / "psql", "--no-psqlrc", "--quiet", *arguments, dsn],
         input=script,
         env={"PGOPTIONS": "-c client_min_messages=warning"},
         capture_output=True,
@@ -396,41 +396,70 @@ def psql(dsn: str, *arguments: str, script: bytes | None = None) -> subprocess.C
     )
 
 
-def variables(path: str, database: str) -> list[str]:
-    values = {**IDENTIFIERS, **VALUES, **VALUES_OF.get(path, {}), **IDENTIFIERS_OF.get(path, {})}
+def values(path: str, database: str) -> dict[str, str]:
+    found = {**IDENTIFIERS, **VALUES, **VALUES_OF.get(path, {}), **IDENTIFIERS_OF.get(path, {})}
     if path == f"{BENCH}/grant_create.sql":
-        values["database"] = str(conninfo_to_dict(database)["dbname"])
-    return [f"--set={name}={value}" for name, value in values.items()]
+        found["database"] = str(conninfo_to_dict(database)["dbname"])
+    return found
+
+
+def variables(path: str, database: str) -> list[str]:
+    return [f"--set={name}={value}" for name, value in values(path, database).items()]
+
+
+@every("path", FILES)
+def test_all_that_psql_puts_in_is_said_above(path: str) -> None:
+    missing = names_in(path) | set(re.findall(r':"(\w+)"', body_of(path)))
+
+    assert not missing - {*IDENTIFIERS, *VALUES}, "say above what psql is to put in"
+
+
+ALONE = [path for path in FILES if path in OUTSIDE_A_TRANSACTION or body_of(path).startswith("copy")]
 
 
 @pytest.mark.one_version  # each server prepares it above; psql is one program
-@every("path", FILES)
-def test_psql_runs_it_as_it_is(with_queue: Session, database: str, path: str) -> None:
-    missing = names_in(path) | set(re.findall(r':"(\w+)"', body_of(path)))
-    missing -= {*IDENTIFIERS, *VALUES}
-    assert not missing, f"say above what psql is to put in for {missing}"
-
+@every("path", ALONE)
+def test_psql_runs_it_outside_a_transaction_or_with_rows_behind_it(
+    with_queue: Session, database: str, path: str
+) -> None:
     if path in OUTSIDE_A_TRANSACTION:
-        arguments, script = ["-f", "-"], f"{text_of(path)};\n{OUTSIDE_A_TRANSACTION[path]};".encode()
-    elif body_of(path).startswith("copy"):
-        arguments, script = ["-f", "-"], f"begin;\n{text_of(path)};\n".encode() + EMPTY_BINARY_COPY
+        script = f"{text_of(path)};\n{OUTSIDE_A_TRANSACTION[path]};".encode()
     else:
-        before = ["-f", str(SQL / AFTER[path])] if path in AFTER else []
-        arguments, script = ["-c", "begin", *before, "-f", str(SQL / path), "-c", "rollback"], None
-    done = psql(database, *variables(path, database), *arguments, script=script)
+        script = f"begin;\n{text_of(path)};\n".encode() + EMPTY_BINARY_COPY
+    done = psql(database, *variables(path, database), "--set=ON_ERROR_STOP=1", "-f", "-", script=script)
 
     assert done.returncode == 0, done.stderr.decode()
     assert not done.stderr
 
 
-def test_psql_would_have_noticed(with_queue: Session, database: str, tmp_path: Path) -> None:
+@pytest.mark.one_version
+def test_psql_runs_files_as_they_are(with_queue: Session, database: str, tmp_path: Path) -> None:
+    """One psql runs them all, each in a transaction, and goes on after errors, which name their file."""
     broken = tmp_path / "broken.sql"
     broken.write_text('select nothing from :"schema".:"queue"')
+    files = [str(SQL / path) for path in FILES if path not in ALONE]
 
-    done = psql(database, *variables("broken", database), "-f", str(broken))
+    done = psql(
+        database, script="".join(in_a_transaction(path, database) for path in [*files, str(broken)]).encode()
+    )
 
-    assert done.returncode == 3
-    assert b"nothing" in done.stderr
+    told = done.stderr.decode().splitlines()
+    assert [line for line in told if not line.startswith(("LINE", " "))] == [
+        f'psql:{broken}:1: ERROR:  column "nothing" does not exist'
+    ]
+
+
+def in_a_transaction(file: str, database: str) -> str:
+    """Write what psql does with a file, beginning with its variables."""
+    path = file.removeprefix(f"{SQL}/")
+    names = "".join(f"\\set {name} {quoted(value)}\n" for name, value in values(path, database).items())
+    before = f"\\i {SQL / AFTER[path]}\n" if path in AFTER else ""
+    return f"{names}begin;\n{before}\\i {file}\n;\nrollback;\n\\c\n"
+
+
+def quoted(value: str) -> str:
+    """Write a value as psql's own commands take it."""
+    return "'" + value.replace("\\", r"\\").replace("'", "''") + "'"
 
 
 @every("path", FILES)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from rowbus import Endpoint
+from tests.fixtures.database import new_database
 from tests.testing.transports import InMemory, PostgreSql, Transport
 
 
 @pytest.fixture(params=["in memory", "on PostgreSQL"])
-def transport(request: pytest.FixtureRequest, database: str) -> Transport:
-    return InMemory() if request.param == "in memory" else PostgreSql(database)
+def transport(request: pytest.FixtureRequest, postgres_server: str) -> Iterator[Transport]:
+    if request.param == "in memory":
+        yield InMemory()
+    else:
+        with new_database(postgres_server) as database:
+            yield PostgreSql(database)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+import typer.core
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
@@ -168,8 +169,30 @@ def _global_options(
     context.obj = database
 
 
+class _PlainValue:
+    """Takes values that have their parameter's type already; typer asks pydantic, a third of a start, about others."""
+
+    def __init__(self, described: Any) -> None:  # noqa: ANN401 - typer's, and private
+        """Take what typer says of a parameter."""
+        self._described = described
+
+    def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - as above
+        """Return a parameter's value."""
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        if type(value) is self._described.annotation and self._described.parameter_info.parser is None:
+            return value
+        asked: Any = _ask(self._described)
+        return asked.coerce(value, param=param, ctx=ctx)
+
+
+_ask: Any = getattr(typer.core, "build_runtime_param", None)
+
+
 def main() -> None:
     """Run the command line on this process's arguments, and end the process."""
+    if _ask is not None:  # of typer 0.29; another version may do otherwise
+        setattr(typer.core, "build_runtime_param", _PlainValue)  # noqa: B010 - typer does not export it
     try:
         app(prog_name="rowbus")
     except RowbusError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import date
@@ -73,6 +74,14 @@ def test_a_batch_is_one_snapshot_that_names_it(orders: Orders) -> None:
     assert orders.rows() == [(1, "a", DAY), (2, "B", DAY), (3, "c", DAY)]
     named = [snapshot.summary["rowbus.batch-id"] for snapshot in orders.table().snapshots()]
     assert named == ["0", "1"]
+
+
+def test_a_table_whose_folder_was_removed_is_made_anew(orders: Orders) -> None:
+    orders.merge((1, "a", DAY))
+    shutil.rmtree(orders.path)
+    orders.merge((2, "b", DAY))
+
+    assert orders.rows() == [(2, "b", DAY)]
 
 
 def test_files_without_a_changed_row_stay(orders: Orders) -> None:

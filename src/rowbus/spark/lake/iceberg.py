@@ -10,6 +10,7 @@ Invariant: a batch's files and its number enter the table in one commit, or neit
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -134,8 +135,10 @@ def catalog_of(folder: str, named: str | None = None) -> Catalog:
     named. Raises ConfigurationError for one that pyiceberg is not told of.
     """
     if named is None and not is_remote(folder):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        return SqlCatalog(NAME, uri=f"sqlite:///{folder}/catalog.db", warehouse=folder)
+        if not Path(folder, "catalog.db").exists():
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            _in_folder.cache_clear()
+        return _in_folder(folder)
     url = named if named and "://" in named else None
     name = NAME if named is None or url else named
     given: dict[str, Any] = {**(Config().get_catalog_config(name) or {}), **({"uri": url} if url else {})}
@@ -147,6 +150,15 @@ def catalog_of(folder: str, named: str | None = None) -> Catalog:
             option="catalog",
         )
     return load_catalog(name, **{**_reaching(folder), **given, **_driven(str(given.get("uri", "")))})
+
+
+@lru_cache(maxsize=8)
+def _in_folder(folder: str) -> Catalog:
+    """Return a folder's catalogue, made if it is not there; used again, once closed, it opens its file anew.
+
+    Making one asks three questions of the file, and the next questions are compiled once for each that is made.
+    """
+    return SqlCatalog(NAME, uri=f"sqlite:///{folder}/catalog.db", warehouse=folder)
 
 
 def _driven(uri: str) -> dict[str, str]:
