@@ -70,10 +70,7 @@ _RESULT_CHANGED = "0A000"  # "cached plan must not change result type": the tabl
 
 @dataclass(slots=True)
 class Plan:
-    """A prepared statement: its name on the server, when it was made, and how often it was executed since.
-
-    The last only where it is to be planned by an index.
-    """
+    """A prepared statement: its name on the server, when it was made, its executions if it is planned by an index."""
 
     name: bytes
     made: float
@@ -137,11 +134,14 @@ class Plans:
 
     def _renew(self, query: Query) -> tuple[Plan, list[Change]]:
         """Make a statement's plan, or make it anew; return it, and what is to be sent for that."""
-        text = query.native
-        leaving = text if text in self._plans else self._eldest()
-        changes = [] if leaving is None else [self._drop(leaving)]
-        plan = self._plans[text] = Plan(_name(text), monotonic())
-        return plan, [*changes, Change(text, plan.name, None)]
+        text, changes = query.native, list[Change]()
+        leaving = text if text in self._plans or len(self._plans) < MOST_PLANS else next(iter(self._plans))
+        if (old := self._plans.pop(leaving, None)) is not None:  # the statement's own, or the eldest
+            changes.append(Change(leaving, old.name, old))
+        # Named after its text: should a pooler mix sessions up, a name still means the same statement.
+        name = b"rowbus_" + hashlib.md5(text, usedforsecurity=False).hexdigest().encode()
+        plan = self._plans[text] = Plan(name, monotonic())
+        return plan, [*changes, Change(text, name, None)]
 
     def undo(self, changes: Iterable[tuple[Change, PGresult]]) -> None:
         """Undo the changes that the server did not come to, given all of a pipeline with their answers, in order."""
@@ -160,19 +160,6 @@ class Plans:
         elif state == _RESULT_CHANGED and (plan := self._plans.get(query.native)) is not None:
             plan.made = -inf
 
-    def _drop(self, text: bytes) -> Change:
-        plan = self._plans.pop(text)
-        return Change(text, plan.name, plan)
-
-    def _eldest(self) -> bytes | None:
-        """Name the plan that is to leave, if there is no room for another."""
-        return next(iter(self._plans)) if len(self._plans) >= MOST_PLANS else None
-
-
-def _name(text: bytes) -> bytes:
-    """Name a plan after its text: should a pooler mix sessions up, a name still means the same statement."""
-    return b"rowbus_" + hashlib.md5(text, usedforsecurity=False).hexdigest().encode()
-
 
 def _state(result: PGresult) -> str | None:
     """Return the SQLSTATE of an error; None for what ran, and for what was skipped after an error."""
@@ -185,9 +172,7 @@ PLANNED_EACH_TIME: Final = 5
 SETTLED: Final = PLANNED_EACH_TIME + 1
 """Executions after which it keeps a plan for any values."""
 
-_DEAR: Final = (
-    "10000"  # a thousand of these is what the server reckons for planning one table; the default is 0.0025
-)
+_DEAR: Final = "10000"  # a thousand is what the server reckons for planning a table; the default is 0.0025
 _PLAN_BY_INDEX: Final = load(
     "database/sql/postgresql/plan_by_index.sql", failing="Failed to have statements planned by an index"
 )
@@ -198,10 +183,6 @@ _AFTER: Final = Statement(
 )
 
 
-def _as_they_are(rows: Rows, _count: int) -> Rows:
-    return rows
-
-
 _PLANS: Statement[Rows] = Statement(
     load(
         "database/sql/postgresql/plans.sql",
@@ -209,7 +190,7 @@ _PLANS: Statement[Rows] = Statement(
         prepare=False,
     ),
     {},
-    _as_they_are,
+    lambda rows, _count: rows,
 )
 _SUCCEEDED = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
 
@@ -275,6 +256,9 @@ class Roundtrips:
         self._plans.doubt()
 
     def _ask_which_plans_are_there(self) -> PQGen[None]:
+        """Ask the server, where that is in doubt."""
+        if not self._plans.is_doubtful or self._is_spoilt:
+            return
         (result,) = self._settle(self._begin((_PLANS,)), (yield from self._end()))
         answer = Answer(result, self._transformer)
         if not answer.succeeded:
@@ -293,8 +277,7 @@ class Roundtrips:
 
         Raises the driver's error for the first of the statements that failed; what comes after it did not run.
         """
-        if self._plans.is_doubtful and not self._is_spoilt:
-            yield from self._ask_which_plans_are_there()
+        yield from self._ask_which_plans_are_there()
         sent = self._begin(statements)
         send()
         results = yield from self._end()
@@ -305,8 +288,7 @@ class Roundtrips:
         return results[count:]
 
     def _exchange(self, statements: Sequence[Statement[object]]) -> PQGen[list[PGresult]]:
-        if self._plans.is_doubtful and not self._is_spoilt:
-            yield from self._ask_which_plans_are_there()
+        yield from self._ask_which_plans_are_there()
         parts = [self._surrounded(each) if each.query.by_index else (each,) for each in statements]
         whole = [*chain.from_iterable(parts)]
         settled = self._settle(self._begin(whole), (yield from self._end()))

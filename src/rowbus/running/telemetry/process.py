@@ -119,7 +119,9 @@ def process_families(*, is_ready: bool) -> list[Gauge]:
     failing = Gauge("rowbus_failing", "Activities that fail now: outages that go on.", ("activity",))
     for activity in going_on():
         failing.set(1, (activity,))
-    full = Gauge("rowbus_disk_full", "Servers whose disks are full, as far as the process has met it.", ("server",))
+    full = Gauge(
+        "rowbus_disk_full", "Servers whose disks are full, as far as the process has met it.", ("server",)
+    )
     for server in full_disks():
         full.set(1, (server,))
     ended = Counter("rowbus_loops_ended", "Ends of loops that nobody asked to end.", ("loop",))
