@@ -136,8 +136,8 @@ def _standing_rows(partition: RowsPartition, layout: ChangeLayout) -> Iterator[p
             for batch in found.session.batches(query):
                 changed.update(decoder.keys_in(batch, table.key))
         for batch in found.batches:
-            columns: Any = batch.columns
-            named = dict(zip(table.columns, columns, strict=True))
+            given: Any = batch  # its stubs are partial
+            named = dict(zip(table.columns, given.columns, strict=True))
             yield _without(decoder.shown(named, batch.num_rows, partition.since), changed, table.key)
 
 

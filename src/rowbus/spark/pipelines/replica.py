@@ -382,7 +382,8 @@ def _groups(
         if table.name not in seen and (table.name in again or there is None or not there.is_of(table)):
             reached = [table.name]
             for name in reached:
-                reached += [*{*(held[name].connected if name in held else ())}.difference(reached)]
+                connected: list[str] = held[name].connected if name in held else []
+                reached += [other for other in connected if other not in reached]
             seen |= {*reached}
             groups.append([each for each in tables if each.name in reached])
     return groups
