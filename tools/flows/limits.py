@@ -44,7 +44,7 @@ LIMITS = {
     "delayed": Limits(Limit(28), Limit(126), Limit(162)),
     "event": Limits(Limit(34), Limit(195), Limit(290)),
     "sink": Limits(Limit(19, 18), Limit(127, 125), Limit(236, 232)),
-    "lake": Limits(Limit(41, 40), Limit(346, 305), Limit(646, 626)),
+    "lake": Limits(Limit(41, 40), Limit(348, 305), Limit(646, 626)),
     "retry": Limits(Limit(32, 26), Limit(179, 108), Limit(314, 176)),
 }
 

@@ -256,8 +256,7 @@ class Roundtrips:
         self._plans.doubt()
 
     def _ask_which_plans_are_there(self) -> PQGen[None]:
-        """Ask the server, where that is in doubt."""
-        if not self._plans.is_doubtful or self._is_spoilt:
+        if self._is_spoilt:
             return
         (result,) = self._settle(self._begin((_PLANS,)), (yield from self._end()))
         answer = Answer(result, self._transformer)
@@ -277,7 +276,8 @@ class Roundtrips:
 
         Raises the driver's error for the first of the statements that failed; what comes after it did not run.
         """
-        yield from self._ask_which_plans_are_there()
+        if self._plans.is_doubtful:
+            yield from self._ask_which_plans_are_there()
         sent = self._begin(statements)
         send()
         results = yield from self._end()
@@ -288,7 +288,8 @@ class Roundtrips:
         return results[count:]
 
     def _exchange(self, statements: Sequence[Statement[object]]) -> PQGen[list[PGresult]]:
-        yield from self._ask_which_plans_are_there()
+        if self._plans.is_doubtful:
+            yield from self._ask_which_plans_are_there()
         parts = [self._surrounded(each) if each.query.by_index else (each,) for each in statements]
         whole = [*chain.from_iterable(parts)]
         settled = self._settle(self._begin(whole), (yield from self._end()))

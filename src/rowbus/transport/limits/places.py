@@ -149,17 +149,15 @@ class PlaceKeeper:
         self._queue = queue
         self._find = find
         self._returns = Returns(time.monotonic)
-        self._guesses = tuple(guesses)
+        self.guesses = tuple(guesses)
 
     def receive(
         self, table: QueueTable, most: int, lower_bound: int, *, most_bytes: int, passed_over: Sequence[int]
     ) -> Statement[list[MessageRow]]:
-        """Take messages of one of the endpoint's queues as its table does, and places of keys that can be guessed."""
+        """Take messages of one of the endpoint's queues as its table does, and places of keys by `guesses`."""
         plain = table.receive(most, lower_bound, most_bytes=most_bytes, passed_over=passed_over)
-        if not self._guesses:
-            return plain
         operation = "receive_batch" if "batch_size" in plain.parameters else "receive"
-        return plain._replace(query=guessing(table.address, operation, self._queue, self._guesses))
+        return plain._replace(query=guessing(table.address, operation, self._queue, self.guesses))
 
     async def take(
         self,

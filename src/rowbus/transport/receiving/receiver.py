@@ -201,7 +201,9 @@ class Receiver(Service):
             self._looks.bound.forget()
             self.order.passed_over(passed_over)
         bound, began = self._looks.bound.claim(), self._looks.clock()
-        receive = self._table.receive if self.places is None else partial(self.places.receive, self._table)
+        receive, places = self._table.receive, self.places
+        if places is not None and places.guesses:
+            receive = partial(places.receive, self._table)
         most_bytes = self._settings.max_message_size
         return Look(receive(most, bound, most_bytes=most_bytes, passed_over=passed_over), bound, began)
 
