@@ -157,7 +157,7 @@ class PlaceKeeper:
         """Take messages of one of the endpoint's queues as its table does, and places of keys by `guesses`."""
         plain = table.receive(most, lower_bound, most_bytes=most_bytes, passed_over=passed_over)
         operation = "receive_batch" if "batch_size" in plain.parameters else "receive"
-        return plain._replace(query=guessing(table.address, operation, self._queue, self.guesses))
+        return plain._replace(query=load_with_guesses(table.address, operation, self._queue, self.guesses))
 
     async def take(
         self,
@@ -213,7 +213,7 @@ class PlaceKeeper:
 
 
 @lru_cache(maxsize=QUEUES_KEPT)
-def guessing(
+def load_with_guesses(
     queue: QueueAddress, operation: str, endpoint: QueueAddress, guesses: tuple[Guess, ...]
 ) -> Query:
     """Return what receives as the operation of a queue does, and takes places of keys that can be guessed."""

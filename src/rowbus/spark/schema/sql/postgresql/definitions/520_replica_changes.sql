@@ -37,7 +37,7 @@ begin
             set constraints all immediate;
             exit;
         exception when integrity_constraint_violation then
-            get stacked diagnostics v_schema = schema_name, v_name = table_name, v_constraint = constraint_name;
+            get stacked diagnostics v_schema := schema_name, v_name := table_name, v_constraint := constraint_name;
             v_table := rowbus_spark.constrained_table(i_replica, v_schema, v_name, v_constraint, v_faults);
             if v_table is null then
                 raise;
