@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import psycopg
 from psycopg._cursor_base import BaseCursor
@@ -175,7 +175,8 @@ class _TellingCursor(BaseCursor[Any, TupleRow]):
             return
         connection.deferred = None
         send = partial(self._send_query_prepared, name) if plan is Prepare.YES else self._execute_send
-        results = yield from connection.roundtrips.together(before, partial(send, pgq, binary=binary))
+        together = connection.roundtrips.together(before, partial(send, pgq, binary=binary))
+        results = cast("list[PGresult]", (yield from together))
         connection.note_plan(pgq, plan, name, results)
         self._check_results(results)
         self._set_results(results)

@@ -43,7 +43,7 @@ from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.waiting import Wait
 
 from rowbus.database.postgresql.readiness import complete
-from rowbus.database.statements import Statement, load, no_rows
+from rowbus.database.statements import Statement, each, load, no_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from psycopg.abc import PQGen, Transformer
     from psycopg.pq.abc import PGresult
 
-    from rowbus.database.statements import Query, Rows
+    from rowbus.database.statements import Query, Row, Rows
 
 T = TypeVar("T")
 
@@ -183,14 +183,14 @@ _AFTER: Final = Statement(
 )
 
 
-_PLANS: Statement[Rows] = Statement(
+_PLANS: Statement[list[Row]] = Statement(
     load(
         "database/sql/postgresql/plans.sql",
         failing="Failed to look for the session's prepared statements",
         prepare=False,
     ),
     {},
-    lambda rows, _count: rows,
+    each(tuple),
 )
 _SUCCEEDED = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
 
@@ -376,9 +376,9 @@ class Roundtrips:
         following = iter(results)
         changes: list[tuple[Change, PGresult]] = []
         answers: list[PGresult] = []
-        for each in sent:
+        for request in sent:
             failed = None
-            for change in each.changes:
+            for change in request.changes:
                 result = next(following)
                 changes.append((change, result))
                 if failed is None and result.status != ExecStatus.COMMAND_OK:
@@ -390,9 +390,9 @@ class Roundtrips:
             answers[-1] = next(following, answers[-1])
         if changes:
             self._plans.undo(changes)
-        for each, answer in zip(sent, answers, strict=True):
+        for request, answer in zip(sent, answers, strict=True):
             if answer.status == ExecStatus.FATAL_ERROR:
-                self._plans.learn(each.statement.query, answer)
+                self._plans.learn(request.statement.query, answer)
         return answers
 
 

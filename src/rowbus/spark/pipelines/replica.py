@@ -380,7 +380,7 @@ def _groups(
     for table in tables:
         there = held.get(table.name)
         if table.name not in seen and (table.name in again or there is None or not there.is_of(table)):
-            reached = [table.name]
+            reached: list[str] = [table.name]
             for name in reached:
                 connected: list[str] = held[name].connected if name in held else []
                 reached += [other for other in connected if other not in reached]
