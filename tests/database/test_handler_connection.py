@@ -40,8 +40,9 @@ async def by_a_plan(connection: HandlerConnection) -> None:
 
 
 async def by_values_that_do_not_fit_at_first(connection: HandlerConnection) -> None:
-    with pytest.raises(psycopg.ProgrammingError):
-        await connection.execute("insert into seen values (%s)", ["x", "y"])
+    for values in (["x", "y"], ["\ud800"]):
+        with pytest.raises((psycopg.ProgrammingError, UnicodeEncodeError)):
+            await connection.execute("insert into seen values (%s)", values)
     await connection.execute("insert into seen values (%s)", ["x"])
 
 

@@ -153,7 +153,7 @@ class _TellingCursor(BaseCursor[Any, TupleRow]):
             connection.deferred = ()
         try:
             yield from super()._execute_gen(query, params, **options)
-        except psycopg.Error:  # of values that do not fit perhaps: then nothing was sent
+        except Exception:  # of values that do not fit perhaps, or an adapter's: then nothing was sent
             yield from self._run_deferred()
             raise
         finally:

@@ -94,7 +94,9 @@ class _Pieces:
         self.take()
         self._ready = Ready.R
         if has_to_wait := not self._done.done():
-            waiting = _waiting.get(self._loop) or _waiting.setdefault(self._loop, _Waiting())
+            waiting = _open_exchanges.get(self._loop) or _open_exchanges.setdefault(
+                self._loop, _OpenExchanges()
+            )
             self._loop.add_reader(socket, self.take)
             waiting.add(self)
             try:
@@ -121,7 +123,7 @@ class _Pieces:
                 self._done.set_result(None)
 
 
-class _Waiting:
+class _OpenExchanges:
     """The exchanges of one event loop that wait, with one timer for all: one each would cost what a statement does."""
 
     def __init__(self) -> None:
@@ -141,7 +143,7 @@ class _Waiting:
             pieces.take()
 
 
-_waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting] = WeakKeyDictionary()
+_open_exchanges: WeakKeyDictionary[asyncio.AbstractEventLoop, _OpenExchanges] = WeakKeyDictionary()
 
 
 class _Rest:

@@ -239,14 +239,14 @@ class ReplicaPlan(NamedTuple):
     """Whether the job runs: a table that was renamed, dropped or released since is left as it is."""
 
 
-class Wanted(NamedTuple):
+class TableChoice(NamedTuple):
     """The tables to replicate, and why others cannot be, by name."""
 
     tables: list[CapturedTable]
     faults: dict[str, str]
 
 
-class _Copying(NamedTuple):
+class _CopySessions(NamedTuple):
     """The sessions of a copy, and what its snapshot shows."""
 
     reading: Session
@@ -290,7 +290,7 @@ def _copy_in_snapshot(
         held = {table.source: table for table in writing.run(list_replica_tables(plan.replica))}
         if plan.again:
             writing.run(reset_replica(plan.replica))
-        return _copy(_Copying(reading, writing, plan, snapshot, held), wanted.tables, tell)
+        return _copy(_CopySessions(reading, writing, plan, snapshot, held), wanted.tables, tell)
 
 
 def copy_beside(source: Database, target: Database, plan: ReplicaPlan, tell: Tell) -> dict[str, int] | None:
@@ -354,20 +354,20 @@ def _leave_released(writing: Session, plan: ReplicaPlan, captured: Collection[st
             tell(f"{table.source} is captured no longer: {table.target} stays as it is")
 
 
-def _copy(copying_: _Copying, tables: Sequence[CapturedTable], tell: Tell) -> dict[str, int]:
-    plan, held = copying_.plan, copying_.held
+def _copy(sessions: _CopySessions, tables: Sequence[CapturedTable], tell: Tell) -> dict[str, int]:
+    plan, held = sessions.plan, sessions.held
     rows: dict[str, int] = {}
     names = [table.name for table in tables]
     again = {*names} if plan.again else named(names, plan.resync)
     for group in _groups(tables, held, again):
         try:
-            rows |= _copy_group(copying_, group, tell)
+            rows |= _copy_group(sessions, group, tell)
         except StorageError as error:
             together = [table.name for table in group]
             if again.intersection(together) or not held or not _is_of_the_table(error):
                 raise
             for name in together:
-                copying_.writing.run(note_fault(plan.replica, name, str(error)))
+                sessions.writing.run(note_fault(plan.replica, name, str(error)))
     return rows
 
 
@@ -389,22 +389,22 @@ def _groups(
     return groups
 
 
-def _copy_group(copying_: _Copying, tables: Sequence[CapturedTable], tell: Tell) -> dict[str, int]:
+def _copy_group(sessions: _CopySessions, tables: Sequence[CapturedTable], tell: Tell) -> dict[str, int]:
     """Copy tables or, where that fails, leave both transactions as they were."""
-    with copying_.reading.transaction(), copying_.writing.transaction():
+    with sessions.reading.transaction(), sessions.writing.transaction():
         if len(tables) > 1:
-            copying_.writing.run(empty_tables([copying_.held[table.name].target for table in tables]))
+            sessions.writing.run(empty_tables([sessions.held[table.name].target for table in tables]))
         rows: dict[str, int] = {}
         for table in tables:
             tell(f"Copying {table.name}")
-            rows[table.name] = _copy_table(copying_, table)
+            rows[table.name] = _copy_table(sessions, table)
             tell(f"Copied {rows[table.name]:,} rows of {table.name}")
-        copying_.writing.run(CHECK)
+        sessions.writing.run(CHECK)
         return rows
 
 
-def _copy_table(copying_: _Copying, table: CapturedTable) -> int:
-    reading, writing, plan, snapshot, _held = copying_
+def _copy_table(sessions: _CopySessions, table: CapturedTable) -> int:
+    reading, writing, plan, snapshot, _held = sessions
     into = writing.run(prepare_table(plan.replica, table, plan.schema or table.schema, snapshot))
     rows = pass_on(reading, copying(table.copying, table.name), writing, copying(into, table.name))
     writing.run(note_shape(plan.replica, table))
@@ -418,7 +418,7 @@ def _is_of_the_table(error: StorageError) -> bool:
 
 def wanted_tables(
     captured: Sequence[CapturedTable], plan: ReplicaPlan, held: Collection[ReplicaTable] = ()
-) -> Wanted:
+) -> TableChoice:
     """Choose the tables of a plan. Raises ConfigurationError for what cannot be, if the replica has no table yet."""
     kept = {table.source for table in held if table.shape != LEFT}
     chosen = [
@@ -437,7 +437,7 @@ def wanted_tables(
     if faults and not kept:
         table, fault = next(iter(faults.items()))
         raise ConfigurationError(fault, table=table)
-    return Wanted([table for table in chosen if table.name not in faults], faults)
+    return TableChoice([table for table in chosen if table.name not in faults], faults)
 
 
 def _is_named(table: CapturedTable, names: Sequence[str]) -> bool:
