@@ -6,11 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from psycopg.waiting import Wait
 
+from rowbus.database.postgresql.readiness import complete
 from rowbus.database.statements import Query, Statement, scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from psycopg.abc import PQGen
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.postgresql.receive_session import ReceiveSession
@@ -49,6 +53,16 @@ async def test_what_fills_the_socket_is_sent_to_its_end(receiver: ReceiveSession
     )
 
     assert list(answer) == [(30_000_000, 1)]
+
+
+async def test_an_answer_that_makes_no_socket_readable_is_looked_for(receiver: ReceiveSession) -> None:
+    def held_by_tls(looks: int) -> PQGen[int]:
+        for _ in range(looks):
+            yield Wait.R
+        return looks
+
+    async with asyncio.timeout(20):
+        assert [await complete(receiver.connection, held_by_tls(looks)) for looks in (1, 3)] == [1, 3]
 
 
 async def test_a_handlers_statement_and_its_savepoint_register_the_socket_once(

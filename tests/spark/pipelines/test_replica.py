@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 
 from rowbus.database.postgresql.database import Database
+from rowbus.database.statements import raw_source
 from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
 from rowbus.log.consumers.table import ConsumerTable
-from rowbus.spark.pipelines.replica import copy_beside, copy_tables, list_replica_tables
+from rowbus.spark.pipelines.replica import OF_A_TABLE, copy_beside, copy_tables, list_replica_tables
 from tests.fixtures.log import FOREIGN_SETTINGS
 from tests.fixtures.processes import await_that
 from tests.spark.pipelines.shop import PLAN, Shop
@@ -655,6 +657,13 @@ def test_a_copy_that_does_not_take_its_changes_stands_still_and_the_others_go_on
     assert shop.apply()
     assert faults(shop) == {}
     assert all(shop.texts(f"public.{name}") == shop.texts(f"copy.{name}") for name in names)
+
+
+def test_the_errors_of_a_table_are_the_same_to_copies_and_to_changes() -> None:
+    changes = raw_source("spark/schema/sql/postgresql/definitions/520_replica_changes.sql")
+    found = re.findall(r"all\('\{(.*)\}'\)", changes)
+
+    assert [set(each.split(",")) for each in found] == [OF_A_TABLE]
 
 
 @pytest.mark.every_version

@@ -33,9 +33,9 @@ class Charge:
     order: str = "1"
 
 
-@rowbus.command("Places.Counted")
+@rowbus.command("Places.Reading")
 @dataclass
-class Counted:
+class Reading:
     made: ClassVar[list[int]] = []
     number: int
 
@@ -135,22 +135,22 @@ async def test_messages_of_a_batch_are_one_after_the_other_and_need_one_place(en
 async def test_a_message_is_read_once_for_its_key_and_its_handler_and_anew_for_each_retry(
     endpoints: Endpoints,
 ) -> None:
-    Counted.made.clear()
+    Reading.made.clear()
     seen = list[int]()
     sales = endpoints.make("Sales", recoverability=rowbus.Recoverability(immediate=1, delayed=0))
 
     @sales.handler(limit=rowbus.Concurrency(1, by="number"))
-    async def count(message: Counted) -> None:
+    async def count(message: Reading) -> None:
         seen.append(message.number)
         message.number += 1
         if len(seen) == 1:
             raise ValueError("once more")
 
     async with sales:
-        await endpoints.backend.client().send("Sales", {"number": 7}, type="Places.Counted")
+        await endpoints.backend.client().send("Sales", {"number": 7}, type="Places.Reading")
         await eventually(lambda: len(seen) == 2)
     assert seen == [7, 7]
-    assert Counted.made == [7, 7]
+    assert Reading.made == [7, 7]
 
 
 async def test_who_finds_no_place_leaves_the_others_of_its_batch(endpoints: Endpoints) -> None:

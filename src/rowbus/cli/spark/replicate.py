@@ -113,14 +113,14 @@ def replicate(  # noqa: PLR0913 - an argument for each option
     spark = start_spark("replicate", cores=cores, memory=memory, metrics=metrics)
     with running(f"Replicating {log}") as shown:
         done = replicate_tables(spark, log, **asked, **shown._asdict())
-    _end(done, as_json=as_json)
+    show_json(asdict(done)) if as_json else _show(done)
+    _require_no_faults(done)
 
 
-def _end(done: ReplicaReport, *, as_json: bool) -> None:
-    """Say what was done; raise StorageError for tables that stand still."""
+def _require_no_faults(done: ReplicaReport) -> None:
+    """Raise StorageError if tables stand still."""
     from rowbus.spark.pipelines.replication import stands_still
 
-    show_json(asdict(done)) if as_json else _show(done)
     if done.faults:
         raise StorageError(stands_still(done.faults), sqlstate=None, transient=False)
 

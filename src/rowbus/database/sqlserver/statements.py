@@ -64,40 +64,35 @@ def script(statement: Statement[object]) -> str:
 
 def as_procedure(statement: Statement[object]) -> str:
     """Return a statement as a call of `sp_executesql`: the same text for all its values, which are literals."""
-    text, kinds = _declared(statement)
-    given = [f"@given_{place} = {each}" for place, each in enumerate(_literals(statement), 1)]
+    values = _values(statement)
+    given = [f"@given_{place} = {literal(value)}" for place, value in enumerate(values.values(), 1)]
+    text, kinds = _declared(statement, values)
     return f"exec sp_executesql {', '.join([text, kinds, *given] if given else [text])};"
 
 
 def preparation(statement: Statement[object]) -> str:
     """Return a batch that has the server prepare a statement for its session, and answers with the handle."""
-    text, kinds = _declared(statement)
+    text, kinds = _declared(statement, _values(statement))
     return f"declare @handle int; exec sp_prepare @handle output, {kinds}, {text}; select @handle as handle;"
 
 
 def as_prepared(handle: int, statement: Statement[object]) -> str:
     """Return a call of a statement that the server has prepared, its values literals."""
-    return f"exec sp_execute {', '.join([str(handle), *_literals(statement)])};"
+    return f"exec sp_execute {', '.join([str(handle), *map(literal, _values(statement).values())])};"
 
 
-def _declared(statement: Statement[object]) -> tuple[str, str]:
+def _declared(statement: Statement[object], values: Mapping[str, str | bytes]) -> tuple[str, str]:
     """Return a statement's text with a variable for each value, and their declarations, as literals."""
-    given = _given(statement)
-    places = {name: f"@given_{place}" for place, name in enumerate(given, 1)}
+    places = {name: f"@given_{place}" for place, name in enumerate(values, 1)}
     text = _VALUE.sub(
         lambda match: places[match["value"]] if match["value"] else match[0], statement.query.native.decode()
     )
-    return literal(text), literal(
-        ", ".join(f"{places[name]} {_kind(value)}" for name, value in given.items())
-    )
+    kinds = ", ".join(f"{places[name]} {_kind(value)}" for name, value in values.items())
+    return literal(text), literal(kinds)
 
 
-def _given(statement: Statement[object]) -> dict[str, str | bytes]:
+def _values(statement: Statement[object]) -> dict[str, str | bytes]:
     return {name: adapt(statement.parameters[name]) for name in statement.query.names}
-
-
-def _literals(statement: Statement[object]) -> list[str]:
-    return [literal(value) for value in _given(statement).values()]
 
 
 def values(statement: Statement[object]) -> list[str | bytes]:

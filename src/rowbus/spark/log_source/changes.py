@@ -412,7 +412,7 @@ class ChangeDecoder:
         return judged(self._batch(columns), rows.wrong, self._layout.mode, self._layout.corrupt)
 
     def has(self, columns: Sequence[str]) -> bool:
-        """Say whether the frame has all of these columns of the table."""
+        """Return whether the frame has all of these columns."""
         return {*columns} <= {field.name for field in self._schema.field(AFTER).type}
 
     def keys_in(self, batch: pa.RecordBatch, key: Sequence[str]) -> Iterator[str]:

@@ -81,7 +81,7 @@ class ReplicaTable(NamedTuple):
     """Why it stands still; None where it does not."""
 
     connected: list[str]
-    """The sources of the copies that a foreign key of somebody's refers to from its own, or that refer to it."""
+    """The sources of the copies that foreign keys connect with its own."""
 
     def is_of(self, source: CapturedTable) -> bool:
         """Return whether it follows a source of this shape, with these columns and this key."""
@@ -207,8 +207,11 @@ def _pair(rows: Rows, _count: int) -> tuple[str, str]:
 
 Tell = Callable[[str], object]
 
-_OF_A_TABLE: Final = frozenset({"0A", "21", "22", "23", "2B", "2F", "38", "39", "3F", "42", "44", "54", "P0"})
-"""The classes of SQLSTATEs that say that a table, or what people have made of it, does not take its rows."""
+OF_A_TABLE: Final = frozenset({"0A", "21", "22", "23", "2B", "2F", "38", "39", "3F", "42", "44", "54", "P0"})
+"""The classes of SQLSTATEs that say that a table, or what people have made of it, does not take its rows.
+
+`apply_to_tables` knows the same.
+"""
 
 _CHANGED_BY: Final = (
     "ev_",
@@ -412,8 +415,8 @@ def _copy_table(sessions: _CopySessions, table: CapturedTable) -> int:
 
 
 def _is_of_the_table(error: StorageError) -> bool:
-    """Say whether an error is about one table, and neither passes nor stops the others."""
-    return not error.transient and (error.sqlstate or "")[:2] in _OF_A_TABLE
+    """Return whether an error is one table's own: it does not pass, and hurts no other table."""
+    return not error.transient and (error.sqlstate or "")[:2] in OF_A_TABLE
 
 
 def wanted_tables(
@@ -445,7 +448,7 @@ def _is_named(table: CapturedTable, names: Sequence[str]) -> bool:
 
 
 def _unfit(tables: Sequence[CapturedTable]) -> dict[str, str]:
-    """Say which tables have events that are not their rows."""
+    """Return the faults of tables whose events are not their rows."""
     faults: dict[str, str] = {}
     for table in tables:
         changed_by = [text for text in table.arguments if text.startswith(_CHANGED_BY)]
@@ -467,7 +470,7 @@ def _refuse_itself(tables: Sequence[CapturedTable], plan: ReplicaPlan, *, same: 
 
 
 def _twice(tables: Sequence[CapturedTable], plan: ReplicaPlan) -> dict[str, str]:
-    """Say which tables are captured more than once."""
+    """Return the faults of tables that are captured more than once."""
     return {
         name: f'{name} is captured into log "{plan.log}" by two triggers; release one of them.'
         for name, times in Counter(table.name for table in tables).items()
@@ -476,7 +479,7 @@ def _twice(tables: Sequence[CapturedTable], plan: ReplicaPlan) -> dict[str, str]
 
 
 def _of_one_name(tables: Sequence[CapturedTable], plan: ReplicaPlan, kept: Collection[str]) -> dict[str, str]:
-    """Say for which tables there is no place: another one has it, or several that are new would."""
+    """Return the faults of tables whose copies would have the name of another's."""
     takers: dict[tuple[str, str], set[str]] = {}
     for table in tables:
         takers.setdefault((plan.schema or table.schema, table.table), set()).add(table.name)

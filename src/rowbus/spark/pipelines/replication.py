@@ -56,7 +56,7 @@ class ReplicaReport:
 
 
 def stands_still(faults: Mapping[str, str]) -> str:
-    """Say which tables stand still, and what to do."""
+    """Return a sentence that names the tables that stand still, why, and what to do."""
     told = "; ".join(f"{table}: {fault.rstrip('.')}" for table, fault in faults.items())
     return (
         f"Standing still, while other tables go on: {told}. Mend it, then copy such a table anew by --resync"

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from rowbus.database.postgresql.arrow import Access
 from rowbus.database.postgresql.database import Database
 from rowbus.spark.captured import SourceTable, Unfit, describe_source_tables, reading_rows
 from rowbus.spark.lake.storage import check_storage
 from rowbus.spark.lake.tables.folder import LakeFolder
-from rowbus.spark.lake.tables.followed_table import FollowedTable, chosen
+from rowbus.spark.lake.tables.followed_table import FollowedTable, chosen, lake_access
 from rowbus.spark.lake.tables.history.table import HistoryTable
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def _compared(followed: FollowedTable, dsn: str, table: SourceTable) -> Compared
     copy = followed.copy()
     schema = followed.schema(copy.as_text if copy else table.columns)
     try:
-        with reading_rows(Access(dsn, application_name="rowbus spark lake"), table) as read:
+        with reading_rows(lake_access(dsn), table) as read:
             there = content(table.convert(batch, schema) for batch in read.batches)
     except Unfit:
         return _compared_as_text(dsn, table)
@@ -111,7 +110,7 @@ def _versions_compared(
 def _compared_as_text(dsn: str, table: SourceTable) -> ComparedTable:
     """Count rows with a value that the lake's columns cannot hold: it has not come there yet."""
     schema = table.schema(table.columns)
-    with reading_rows(Access(dsn, application_name="rowbus spark lake"), table) as read:
+    with reading_rows(lake_access(dsn), table) as read:
         return ComparedTable(
             table.name, content(table.convert(batch, schema) for batch in read.batches), None
         )

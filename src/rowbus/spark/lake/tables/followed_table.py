@@ -89,6 +89,11 @@ def _check(table: SourceTable) -> None:
         )
 
 
+def lake_access(dsn: str) -> Access:
+    """Return the way to read a table's rows, under the name of a lake."""
+    return Access(dsn, application_name="rowbus spark lake")
+
+
 def _taking(moment: Moment) -> Query:
     path = "spark/lake/sql/postgresql/take_snapshot.sql"
     return load(
@@ -237,8 +242,7 @@ class FollowedTable:
                 yield source.convert(batch, schema)
 
         moment = lake.moment() if (lake := self._folder.ducklake()) else None
-        access = Access(self._dsn, application_name="rowbus spark lake")
-        with reading_rows(access, source, _taking(moment) if moment else None) as found:
+        with reading_rows(lake_access(self._dsn), source, _taking(moment) if moment else None) as found:
             form = source.form if found.is_as_described else ""
             about = (found.snapshot, source.shape, as_text, found.moment, form, source.key)
             copy = Copy(*about, began=moment.began if moment else found.began)

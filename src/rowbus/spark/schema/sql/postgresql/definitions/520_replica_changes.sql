@@ -80,7 +80,7 @@ begin
                 v_table.copied_in, v_table.operations
             );
         exception when others then
-            if pg_catalog.left(sqlstate, 2) operator(pg_catalog.<>) all('{0A,21,22,23,2B,2F,38,39,42,44,54,P0}') then
+            if pg_catalog.left(sqlstate, 2) operator(pg_catalog.<>) all('{0A,21,22,23,2B,2F,38,39,3F,42,44,54,P0}') then
                 raise;
             end if;
             faults := faults operator(pg_catalog.||) pg_catalog.jsonb_build_object(v_table.source_table, sqlerrm);
