@@ -89,11 +89,11 @@ async def test_the_overview_shows_queues_and_delayed_messages(
         doctor = await shown(client, "/doctor")
         measured = await shown(client, "/metrics")
 
+    assert snapshot.notes == {}
     (sales,) = [one for one in snapshot.queues if is_named(one.address, tables["Sales"])]
     assert (sales.depth, sales.is_exact) == (1, True)
     (waiting,) = [one for one in snapshot.delayed if is_named(one.address, tables["Sales.Delayed"])]
     assert (waiting.state.waiting, waiting.state.overdue) == (1, 0)
-    assert snapshot.notes == {}
     assert "rowbus_queue_depth" in measured
     assert ">sales" in page.lower()
     assert "finding" in doctor.lower()

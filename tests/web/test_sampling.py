@@ -11,8 +11,10 @@ from psycopg import sql
 from rowbus.database.backends import addresses_of, inspecting, open_database
 from rowbus.messages.address import QueueAddress
 from rowbus.web import application
-from rowbus.web.sampling.look import STILL_PERIOD, STILL_READS, QueueLook
+from rowbus.web.sampling import look as look_module
+from rowbus.web.sampling.look import STILL_PERIOD, STILL_READS, Look, QueueLook
 from rowbus.web.sampling.sampler import STEP, History
+from rowbus.web.sampling.snapshot import Snapshot
 from tests.fixtures.command_line import CommandLine
 
 pytestmark = pytest.mark.one_version
@@ -64,6 +66,27 @@ def test_of_many_queues_that_stand_still_a_look_reads_the_few_read_longest_ago(
         for name in names:
             receiver.execute(sql.SQL("delete from {}").format(sql.Identifier(name)))
         assert [in_hand(1), in_hand(2), in_hand(3)] == [STILL_READS, len(names), len(names)]
+
+
+def test_a_table_of_delayed_messages_that_is_dropped_hides_no_other(
+    database: str, rowbus: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look_module, "LONGEST", 0.0)  # each look is due at once
+    for name in ("Sales", "Billing"):
+        rowbus("delayed", "create", name)
+    look = Look(addresses_of(database), is_postgresql=True, period=0)
+
+    with inspecting(open_database(database)) as session, psycopg.connect(database) as other:
+        first = look.take(session, Snapshot())
+        other.execute('drop table "Sales.Delayed"')
+        other.commit()
+        second = look.take(session, first)
+
+    assert [[str(one.address) for one in snapshot.delayed] for snapshot in (first, second)] == [
+        ['"public"."Billing.Delayed"', '"public"."Sales.Delayed"'],
+        ['"public"."Billing.Delayed"'],
+    ]
+    assert second.notes == {}
 
 
 def test_a_step_of_the_history_has_the_highest_of_its_values() -> None:

@@ -39,7 +39,7 @@ from rowbus.transport.delayed.installer import create_delayed
 from rowbus.transport.delayed.policy import route
 from rowbus.transport.delayed.standalone_mover import DelayedMover
 from rowbus.transport.delayed.table import delayed_table
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking, sort_out
+from rowbus.transport.queues.catalog.looking import look_into_each, sort_out
 from rowbus.transport.queues.catalog.ownership import not_looked_at
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import duration
@@ -152,16 +152,13 @@ def _states(
     session: Session, found: FoundTables
 ) -> tuple[dict[QueueAddress, tuple[DelayedState, str | None]], dict[QueueAddress, str]]:
     """Count what waits in each table, and say who moves it; say which are left out, and why."""
-    states: dict[QueueAddress, tuple[DelayedState, str | None]] = {}
-    left_out = dict(found.left_out)
-    for address in found.tables:
+
+    def read(address: QueueAddress) -> tuple[DelayedState, str | None]:
         table = delayed_table(address)
-        try:
-            with looking(session, address):
-                states[address] = session.run(table.state(MOST)), find_holders_now(session, table.leaders())
-        except NotLookedAtError as error:
-            left_out[address] = error.reason
-    return states, left_out
+        return session.run(table.state(MOST)), find_holders_now(session, table.leaders())
+
+    states, left_out = look_into_each(session, found.tables, read)
+    return states, found.left_out | left_out
 
 
 def _state_as_json(state: DelayedState) -> dict[str, object]:

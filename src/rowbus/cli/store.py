@@ -20,7 +20,7 @@ from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings
 from rowbus.transport.delayed_store.service import set_up, timeouts_queue
 from rowbus.transport.delayed_store.stores import TableDelayedMessageStore
 from rowbus.transport.delayed_store.table import delayed_store_table, find_stores
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, sort_out
+from rowbus.transport.queues.catalog.looking import look_at_each, sort_out
 from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:
@@ -130,14 +130,9 @@ def found_stores(
 
     Says which are left out, too, and why.
     """
-    states: dict[QueueAddress, DelayedState] = {}
     found = sort_out(session, catalog_of(addresses), session.run(find_stores(addresses, schema)))
-    for address in found.tables:
-        try:
-            states[address] = look(session, address, delayed_store_table(address).state(most))
-        except NotLookedAtError as error:
-            found.left_out[address] = error.reason
-    return states, found.left_out
+    looked = look_at_each(session, found.tables, lambda address: delayed_store_table(address).state(most))
+    return looked.answers, found.left_out | looked.left_out
 
 
 def next_due(plan: StorePlan) -> datetime | None:

@@ -5,6 +5,8 @@ Invariant: nothing is changed or taken.
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -15,7 +17,8 @@ from rowbus.cli.queue.listing import readable
 from rowbus.log.causes import message_changes, row_changes
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_headers, short_type
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
+from rowbus.transport.queues.catalog.looking import look_into_each
+from rowbus.transport.queues.catalog.ownership import advice, not_looked_at
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.table import queue_table
 
@@ -106,21 +109,21 @@ def message(
 
 def _sent(session: Session, catalog: Catalog, message_id: str) -> Iterator[FollowingMessage]:
     for address in readable(session, catalog):
-        yield from _sent_to(session, address, message_id)
+        looked = look_into_each(session, [address], partial(_sent_to, session, message_id))
+        for reason in looked.left_out.values():
+            complain(f"{address} is {not_looked_at(reason)}. What to do: {advice(reason)}.")
+        yield from chain.from_iterable(looked.answers.values())
 
 
-def _sent_to(session: Session, address: QueueAddress, message_id: str) -> Iterator[FollowingMessage]:
-    try:
-        found = look(session, address, queue_table(address).peek(MOST_MESSAGES))
-    except NotLookedAtError as error:
-        complain(f"{address} is left out: {error}")
-        return
-    for peeked in found:
-        headers = read_headers(peeked.headers)
-        if headers is not None and headers.get(Header.RELATED_TO) == message_id:
-            yield FollowingMessage(
-                str(address), headers.get(Header.MESSAGE_ID) or peeked.id, short_type(headers)
-            )
+def _sent_to(session: Session, message_id: str, address: QueueAddress) -> list[FollowingMessage]:
+    read = (
+        (each, read_headers(each.headers)) for each in session.run(queue_table(address).peek(MOST_MESSAGES))
+    )
+    return [
+        FollowingMessage(str(address), headers.get(Header.MESSAGE_ID) or each.id, short_type(headers))
+        for each, headers in read
+        if headers is not None and headers.get(Header.RELATED_TO) == message_id
+    ]
 
 
 def _as_row(change: CausedChange) -> tuple[object, ...]:

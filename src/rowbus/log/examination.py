@@ -6,6 +6,7 @@ Invariant: gathers facts, and waits for no lock for long; `diagnosis.py` of each
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ from rowbus.transport.queues.catalog.looking import (
     find_tables,
     look,
     look_at_each,
+    look_into_each,
     looking,
     sort_out,
 )
@@ -86,8 +88,11 @@ def examine(session: Session, catalog: Catalog, most: int) -> Iterator[Finding]:
     yield from (diagnose_left_out(str(address), reason) for address, reason in delayed.left_out.items())
     owned = [queue.address for queue in queues if not queue.left_out]
     yield from map(diagnose_fault, run_steps_now(session, find_faults(*owned, *delayed.tables)))
-    for address in delayed.tables:
-        yield from _examine_delayed(session, address, most)
+    waiting = look_into_each(
+        session, delayed.tables, lambda address: list(_look_at_delayed(session, address, most))
+    )
+    yield from chain.from_iterable(waiting.answers.values())
+    yield from (diagnose_left_out(str(address), reason) for address, reason in waiting.left_out.items())
     read = [queue.address for queue in queues if not queue.left_out]
     storages, locked = find_storages(session, catalog, [*read, *delayed.tables])
     yield from server.findings_on_storage(storages)
@@ -134,7 +139,7 @@ def _examine_failures(session: Session, address: QueueAddress, depth: int, at: d
         with looking(session, address):
             newest = session.run(table.newest()) or 0
             latest = session.run(table.scan(max(newest - MOST_FAILURES, 0), newest, MOST_FAILURES))
-    except NotLookedAtError:
+    except (NotLookedAtError, QueueNotFoundError):
         return
     yield diagnose_failures(address, depth, [one for one in latest if not one.is_acknowledgement], at)
 
@@ -163,14 +168,6 @@ def examine_outbox(
             yield diagnose_left_out(str(address), error.reason)
         else:
             yield diagnose_outbox(endpoint, str(address), waiting)
-
-
-def _examine_delayed(session: Session, address: QueueAddress, most: int) -> Iterator[Finding]:
-    try:
-        with suppress(QueueNotFoundError), looking(session, address):  # it may have been dropped meanwhile
-            yield from list(_look_at_delayed(session, address, most))
-    except NotLookedAtError as error:
-        yield diagnose_left_out(str(address), error.reason)
 
 
 def _look_at_delayed(session: Session, address: QueueAddress, most: int) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.contracts.published import examine_contracts
@@ -36,7 +37,7 @@ from rowbus.transport.queues.catalog.looking import (
     NotLookedAtError,
     find_queues,
     look,
-    looking,
+    look_into_each,
     sort_out,
 )
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -309,13 +310,8 @@ class Look:
             found = session.run(self._catalog.find_delayed())
             self._delayed = sort_out(session, self._catalog, found)
             self._delayed_catalogue.took(0, now)
-        figures, left_out = list[DelayedFigures](), dict(self._delayed.left_out)
-        for address in self._delayed.tables:
-            try:
-                figures.append(_delayed(session, address))
-            except NotLookedAtError as error:
-                left_out[address] = error.reason
-        return {"delayed": tuple(figures), "delayed_left_out": left_out}
+        figures, left_out = look_into_each(session, self._delayed.tables, partial(_delayed, session))
+        return {"delayed": tuple(figures.values()), "delayed_left_out": self._delayed.left_out | left_out}
 
     def _examine(self, session: Session, _now: float) -> dict[str, Any]:
         found = sorted(self._judge(session), key=lambda found: _SEVERITY[found.level])
@@ -383,6 +379,5 @@ def _is_troubled(queue: QueueFigures, now: datetime) -> bool:
 
 def _delayed(session: Session, address: QueueAddress) -> DelayedFigures:
     table = delayed_table(address)
-    with looking(session, address):
-        mover = find_holders_now(session, table.leaders())
-        return DelayedFigures(address, session.run(table.state(MOST_DELAYED)), mover, MOST_DELAYED)
+    mover = find_holders_now(session, table.leaders())
+    return DelayedFigures(address, session.run(table.state(MOST_DELAYED)), mover, MOST_DELAYED)

@@ -113,7 +113,7 @@ def look_at_each(
         try:
             found = _look_together(session, some, question)
         except (StorageError, QueueNotFoundError):
-            found = _look_one_by_one(session, some, question)
+            found = look_into_each(session, some, lambda address: session.run(question(address)))
         looked.answers.update(found.answers)
         looked.left_out.update(found.left_out)
     return looked
@@ -162,6 +162,20 @@ def ask_about(
     ]
 
 
+def look_into_each(
+    session: Session, addresses: Iterable[QueueAddress], read: Callable[[QueueAddress], T]
+) -> LookedAt[T]:
+    """Read one table after the other, `looking`; raises what `read` raises, but that a table is missing."""
+    looked = LookedAt[T]({}, {})
+    for address in addresses:
+        try:
+            with suppress(QueueNotFoundError), looking(session, address):
+                looked.answers[address] = read(address)
+        except NotLookedAtError as error:
+            looked.left_out[address] = error.reason
+    return looked
+
+
 def sort_out(session: Session, catalog: Catalog, addresses: Iterable[QueueAddress]) -> FoundTables:
     """Tell the tables that are read from those of strangers."""
     found = list(addresses)
@@ -206,19 +220,6 @@ def _look_together(
     with looking_together(session, addresses) as (tables, left_out):
         answers = {address: session.run(question(address)) for address in tables}
     return LookedAt(answers, left_out)
-
-
-def _look_one_by_one(
-    session: Session, addresses: Sequence[QueueAddress], question: Callable[[QueueAddress], Statement[T]]
-) -> LookedAt[T]:
-    looked = LookedAt[T]({}, {})
-    for address in addresses:
-        with suppress(QueueNotFoundError):
-            try:
-                looked.answers[address] = look(session, address, question(address))
-            except NotLookedAtError as error:
-                looked.left_out[address] = error.reason
-    return looked
 
 
 def _keep(session: Session, address: QueueAddress, guard: Guard) -> None:
