@@ -8,14 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.database.statements import Statement, each, scalar
-from rowbus.log.diagnosis import CaptureFault, ConsumerState, LogState, LostCapture
+from rowbus.log.diagnosis import CaptureFault, ConsumerState, LogState, LostCapture, ReplicaFault
 from rowbus.log.queries import log_query
+from rowbus.messages.address import QueueAddress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from rowbus.database.statements import Decode, Rows, T
+
+REPLICAS = QueueAddress("rowbus_spark", "replica_table")
+"""The table that notes the tables of replicas, wherever Spark's schema is installed."""
 
 SETTINGS = (
     "ticker_max_count",
@@ -143,6 +147,12 @@ def lost_captures() -> Statement[list[LostCapture]]:
     """List tables that were captured, and were made anew under the same name without that."""
     query = log_query("diagnosis/lost_captures", "Failed to look for tables that are captured no longer")
     return Statement(query, {}, each(LostCapture._make))
+
+
+def replica_faults() -> Statement[list[ReplicaFault]]:
+    """List the tables of replicas in this database that stand still. Raises QueueNotFoundError where there are none."""
+    query = log_query("diagnosis/replica_faults", "Failed to look at the replicas")
+    return Statement(query._replace(queue=str(REPLICAS)), {}, each(ReplicaFault._make))
 
 
 def shape_changes(log: str) -> Statement[list[ShapeChange]]:

@@ -188,6 +188,25 @@ def diagnose_lost_captures(lost: Iterable[LostCapture]) -> Iterator[Finding]:
         )
 
 
+class ReplicaFault(NamedTuple):
+    """A table of a replica in this database that stands still, and why."""
+
+    replica: str
+    table: str
+    reason: str
+
+
+def diagnose_replicas(faults: Iterable[ReplicaFault]) -> Iterator[Finding]:
+    """Judge copies that do not take their changes."""
+    for fault in faults:
+        yield Finding(
+            Level.FAIL,
+            f"replica {fault.replica}",
+            f"the copy of {fault.table} stands still, while others go on: {fault.reason.rstrip('.')}",
+            f"mend it, then copy it anew: `rowbus spark replicate` with `--resync {fault.table}`",
+        )
+
+
 def diagnose_captures(faults: Iterable[CaptureFault]) -> Iterator[Finding]:
     """Judge captured tables that are hidden, and triggers that do not fire, or whose text depends on settings."""
     for fault in faults:

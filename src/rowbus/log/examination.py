@@ -20,6 +20,7 @@ from rowbus.log.diagnosis import (
     diagnose_captures,
     diagnose_logs,
     diagnose_lost_captures,
+    diagnose_replicas,
     diagnose_schema,
     diagnose_strangers,
 )
@@ -40,6 +41,7 @@ from rowbus.transport.queues.catalog.looking import (
     sort_out,
 )
 from rowbus.transport.queues.catalog.ownership import LOCKED
+from rowbus.transport.queues.catalog.table import guard_of
 from rowbus.transport.queues.diagnosis import (
     diagnose_ended_loops,
     diagnose_fault,
@@ -187,7 +189,15 @@ def _look_at_delayed(session: Session, address: QueueAddress, most: int) -> Iter
 
 
 def examine_logs(session: Session) -> Iterator[Finding]:
-    """Judge the logs, where Rowbus's schema for them is installed; nothing is read of a stranger's."""
+    """Judge the logs, and the replicas of other logs' tables; nothing is read of a stranger's."""
+    yield from _examine_schema(session)
+    guard = guard_of(log_catalog.REPLICAS)
+    if guard is not None and session.run(guard.owners):
+        replicas = look_at_each(session, [log_catalog.REPLICAS], lambda _: log_catalog.replica_faults())
+        yield from chain.from_iterable(map(diagnose_replicas, replicas.answers.values()))
+
+
+def _examine_schema(session: Session) -> Iterator[Finding]:
     strangers = suspicious(session.run(log_schema.foreign_objects()))
     if strangers:
         yield from diagnose_strangers(strangers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
@@ -351,6 +351,7 @@ def test_an_altered_table_is_copied_anew(
     assert lake.rows("public.orders") == sorted(expected if written else expected[:1], key=repr)
 
 
+FOUR_IN_THE_MORNING = datetime(2026, 2, 3, 4, 5)  # noqa: DTZ001 - a time without a zone
 ALTERED = [
     ("add column note text", True, [("a", "1.10", None), ("b", "2.00", None), ("c", "3.00", None)]),
     (
@@ -374,6 +375,16 @@ ALTERED = [
         False,
         [("a", "2.10"), ("b", "3.00"), ("c", "3.00")],
     ),
+    (
+        "add column at timestamp default '2026-02-03 04:05'",
+        False,
+        [
+            ("a", "1.10", FOUR_IN_THE_MORNING),
+            ("b", "2.00", FOUR_IN_THE_MORNING),
+            ("c", "3.00", FOUR_IN_THE_MORNING),
+        ],
+    ),
+    ("add column ats timestamp[]", True, [("a", "1.10", None), ("b", "2.00", None), ("c", "3.00", None)]),
     ("add column f float8 default 0.5", False, [("a", "1.10", 0.5), ("b", "2.00", 0.5), ("c", "3.00", 0.5)]),
 ]
 """A change to a table, whether it follows in place, and its rows then but for their keys."""

@@ -13,6 +13,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import raw_source
 from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
 from rowbus.log.consumers.table import ConsumerTable
+from rowbus.log.examination import examine_logs
 from rowbus.spark.pipelines.replica import OF_A_TABLE, copy_beside, copy_tables, list_replica_tables
 from tests.fixtures.log import FOREIGN_SETTINGS
 from tests.fixtures.processes import await_that
@@ -608,6 +609,10 @@ RAISING = """
 create function copy.refuse() returns trigger language plpgsql as $$ begin raise 'not here'; end $$;
 create trigger refuse before insert on copy.a2 for each row execute function copy.refuse()
 """
+RAISING_AT_THE_END = """
+create function copy.later() returns trigger language plpgsql as $$ begin raise 'not then'; end $$;
+create constraint trigger later after insert on copy.a10 initially deferred for each row execute function copy.later()
+"""
 HURTS = [
     (
         "alter table copy.a1 add constraint few check (id < 3)",
@@ -630,12 +635,13 @@ HURTS = [
         "f8",
     ),
     ("create index on copy.a9 ((1 / (id - 3)))", "drop index copy.a9_expr_idx", "division by zero"),
+    (RAISING_AT_THE_END, "drop trigger later on copy.a10", "not then"),
 ]
 
 
 @pytest.mark.every_version
 def test_a_copy_that_does_not_take_its_changes_stands_still_and_the_others_go_on(shop: Shop) -> None:
-    run, names = shop.connection.execute, [f"a{number}" for number in range(1, 10)]
+    run, names = shop.connection.execute, [f"a{number}" for number in range(1, 11)]
     make(shop, *names, "a0")
     shop.copy()
     for hurt, _, _ in HURTS:
@@ -649,6 +655,11 @@ def test_a_copy_that_does_not_take_its_changes_stands_still_and_the_others_go_on
     } == dict.fromkeys(names, True)
     assert shop.texts("public.a0") == shop.texts("copy.a0")
     assert shop.differences() == []
+    with Database(shop.dsn).session() as session:
+        found = [one for one in examine_logs(session) if one.subject == "replica copy"]
+    assert [one.advice.split("--resync ")[1] for one in found] == [
+        f"public.{name}`" for name in sorted(names)
+    ]
     run("truncate a1")
     assert shop.apply()
     for _, mend, _ in HURTS:
@@ -661,7 +672,7 @@ def test_a_copy_that_does_not_take_its_changes_stands_still_and_the_others_go_on
 
 def test_the_errors_of_a_table_are_the_same_to_copies_and_to_changes() -> None:
     changes = raw_source("spark/schema/sql/postgresql/definitions/520_replica_changes.sql")
-    found = re.findall(r"all\('\{(.*)\}'\)", changes)
+    found = re.findall(r"'\{(0A,.*)\}'", changes)
 
     assert [set(each.split(",")) for each in found] == [OF_A_TABLE]
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, TableFeatures, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 from pyarrow.fs import SubTreeFileSystem
@@ -229,7 +229,9 @@ class StoredDelta:
         """Replace columns and contents, or make the table."""
         added, recorded = list(map(_action, self._files(schema).write(rows))), commit_properties(batch)
         if DeltaTable.is_deltatable(self._path):
-            _commit(DeltaTable(self._path), schema, added, recorded, "overwrite")
+            table = DeltaTable(self._path)
+            _allow_local_times(table, schema)
+            _commit(table, schema, added, recorded, "overwrite")
         else:
             described = Schema.from_arrow(schema)
             create_table_with_add_actions(self._path, described, added, commit_properties=recorded)
@@ -350,6 +352,18 @@ def _read(held: Any, path: str, columns: Sequence[str] | None = None) -> Iterato
     with held.filesystem.open_input_file(path) as file:
         for rows in read_groups(file, schema.names):
             yield conformed(rows, schema)
+
+
+def _allow_local_times(table: DeltaTable, schema: pa.Schema) -> None:
+    """Have the table take times without a zone, in a commit of its own: delta-rs adds that to none that it overwrites.
+
+    Without it nobody could read the table again.
+    """
+    feature = TableFeatures.TimestampWithoutTimezone
+    if "timestamp_ntz" in Schema.from_arrow(schema).to_json() and "timestampNtz" not in (
+        table.protocol().reader_features or ()
+    ):
+        table.alter.add_feature(feature, allow_protocol_versions_increase=True)
 
 
 def _commit(

@@ -210,7 +210,7 @@ Tell = Callable[[str], object]
 OF_A_TABLE: Final = frozenset({"0A", "21", "22", "23", "2B", "2F", "38", "39", "3F", "42", "44", "54", "P0"})
 """The classes of SQLSTATEs that say that a table, or what people have made of it, does not take its rows.
 
-`apply_to_tables` knows the same.
+`is_of_table` knows the same.
 """
 
 _CHANGED_BY: Final = (

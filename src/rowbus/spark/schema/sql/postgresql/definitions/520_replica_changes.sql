@@ -24,6 +24,7 @@ declare
     v_schema pg_catalog.text;
     v_name pg_catalog.text;
     v_constraint pg_catalog.text;
+    v_trigger pg_catalog.record;
     v_table pg_catalog.text;
 begin
     if not rowbus_spark.is_next_batch(i_replica, i_query, i_batch) then
@@ -31,15 +32,23 @@ begin
     end if;
     set constraints all deferred;
     loop
+        v_table := null;
         begin
             v_applied := rowbus_spark.apply_to_tables(i_replica, v_stage, v_faults);
             v_faults := v_applied.faults;
+            for v_trigger in select * from rowbus_spark.deferred_triggers(i_replica, v_faults) as t loop
+                v_table := v_trigger.source_table;
+                execute pg_catalog.format('set constraints %s immediate', v_trigger.trigger_name);
+            end loop;
+            v_table := null;
             set constraints all immediate;
             exit;
-        exception when integrity_constraint_violation then
-            get stacked diagnostics v_schema := schema_name, v_name := table_name, v_constraint := constraint_name;
-            v_table := rowbus_spark.constrained_table(i_replica, v_schema, v_name, v_constraint, v_faults);
-            if v_table is null then
+        exception when others then
+            if sqlstate operator(pg_catalog.~) '^23' and v_table is null then
+                get stacked diagnostics v_schema := schema_name, v_name := table_name, v_constraint := constraint_name;
+                v_table := rowbus_spark.constrained_table(i_replica, v_schema, v_name, v_constraint, v_faults);
+            end if;
+            if v_table is null or not rowbus_spark.is_of_table(sqlstate) then
                 raise;
             end if;
             v_faults := v_faults operator(pg_catalog.||) pg_catalog.jsonb_build_object(v_table, sqlerrm);
@@ -80,13 +89,42 @@ begin
                 v_table.copied_in, v_table.operations
             );
         exception when others then
-            if pg_catalog.left(sqlstate, 2) operator(pg_catalog.<>) all('{0A,21,22,23,2B,2F,38,39,3F,42,44,54,P0}') then
+            if not rowbus_spark.is_of_table(sqlstate) then
                 raise;
             end if;
             faults := faults operator(pg_catalog.||) pg_catalog.jsonb_build_object(v_table.source_table, sqlerrm);
         end;
     end loop;
 end
+$$;
+
+-- Say whether an error is about a table, as it is or as its triggers are; the others pass, or stop all tables. Locks nothing.
+create or replace function rowbus_spark.is_of_table(i_sqlstate text)
+returns boolean
+language sql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+    select left(i_sqlstate, 2) = any('{0A,21,22,23,2B,2F,38,39,3F,42,44,54,P0}')
+$$;
+
+-- List the triggers that wait for the end of a transaction, of a replica's tables without a fault. Locks nothing.
+create or replace function rowbus_spark.deferred_triggers(
+    i_replica text, i_faults jsonb, out source_table text, out trigger_name text
+)
+returns setof record
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select t.source_table, format('%I.%I', n.nspname, c.conname)
+    from rowbus_spark.replica_table as t
+    inner join pg_constraint as c on c.conrelid = to_regclass(nullif(t.target, ''))::oid
+    inner join pg_namespace as n on c.connamespace = n.oid
+    where
+        c.contype = 't' and c.condeferrable
+        and t.replica = i_replica and t.fault is null and t.shape <> '' and not i_faults ? t.source_table
+    order by t.source_table, c.conname
 $$;
 
 -- Find the table of a replica, of those without a fault, whose rows do not keep a constraint: its own, or else the one that a
