@@ -42,7 +42,7 @@ OPEN = {
 that the tables they read, which everybody may read, do not."""
 DYNAMIC = {
     "_insert_event_checked", "get_batch_cursor", "get_batch_events", "column_differs", "append_stage", "clear_table",
-    "merge_stages", "apply_to_tables", "apply_to_table",
+    "merge_stages", "apply_changes", "apply_to_tables", "apply_to_table",
 }  # fmt: skip
 """Functions that build SQL without a path of their own: what they build was checked by hand, as string literals are not
 read here. The condition of a cursor is the caller's, and means what it means in its path."""
