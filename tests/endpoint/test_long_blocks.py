@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 import rowbus
+from rowbus.database.backends import open_database
+from rowbus.database.sessions import ReceiveSession
+from rowbus.endpoint.long_context import SESSIONS, BlockSessions
 from rowbus.messages.headers import Header
 from rowbus.transport.long_work.table import Cancelling, long_work_table
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
@@ -102,6 +105,16 @@ async def test_what_is_done_by_mistake_fails_its_message_at_once(endpoints: Endp
         row.headers[Header.ENCLOSED_MESSAGE_TYPES]: str(row.headers[Header.EXCEPTION_MESSAGE]) for row in rows
     }
     assert [name for one, text in MISTAKES.items() if text not in said[name := one.__name__]] == []
+
+
+async def test_what_handlers_leave_open_keeps_no_later_block_from_its_session(database: str) -> None:
+    sessions = BlockSessions(open_database(database))
+    async with asyncio.timeout(20):
+        for _ in range(SESSIONS + 1):
+            held = set[ReceiveSession]()
+            await sessions.lend(held)
+            assert await sessions.end_left(held) == 1
+    await sessions.close()
 
 
 async def test_what_comes_after_the_end_of_the_message_is_refused_and_told_of(

@@ -174,6 +174,17 @@ def test_what_was_changed_since_is_told(session: Session, change: str, differenc
     assert len(found.differences) == 1
 
 
+def test_what_every_role_may_execute_is_told_beside_other_changes(session: Session) -> None:
+    session.connection.execute(
+        "create function pgq.helper() returns int language sql as 'select 1';"
+        "grant execute on function pgq.drop_queue(text, bool) to public"
+    )
+
+    drop, helper = sorted(verify(session).differences)
+    assert drop.endswith("pgq.drop_queue(x_queue_name text, x_force boolean): every role may execute it")
+    assert helper.startswith("function pgq.helper(): it is not one of Rowbus's")
+
+
 def test_installing_again_mends_functions_and_their_rights(session: Session) -> None:
     for change, _difference in TAMPERED[:6]:
         session.connection.execute(change.encode())

@@ -168,6 +168,14 @@ def test_a_page_has_some_types_and_fields_and_says_how_many_more_there_are() -> 
     assert [one.message.name for one in found.types] == [f"Shop.Type{MOST - 1}"]
 
 
+@every("word", ["anyOf", "oneOf"])
+def test_choices_are_told_whichever_word_a_document_has_for_them(word: str) -> None:
+    document = _of_schema({"properties": {"note": {word: [{"type": "string"}, {"type": "null"}]}}})
+    found = types_of(contracts.from_asyncapi(json.loads(document)), "PlaceOrder")
+
+    assert [field.type for one in found.types for field in one.fields] == ["string or null"]
+
+
 PUBLISHED = [
     _of_schema({"properties": {"order_id": 5}}),
     _of_schema({"anyOf": [{"$ref": "#/components/schemas/Deep"}]}),

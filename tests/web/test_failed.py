@@ -15,6 +15,7 @@ from markupsafe import Markup
 from rowbus.messages.headers import Header
 from rowbus.transport.recoverability.error_queue import ErrorQueue as Errors
 from rowbus.transport.recoverability.failed_message import PastAttempt
+from rowbus.web.failed import bodies
 from rowbus.web.failed.conversation import Step, drawn
 from rowbus.web.failed.message import Calls, compared, folded
 from rowbus.web.settings import WebSettings
@@ -277,6 +278,20 @@ def test_what_an_endpoint_sends_to_itself_is_drawn_as_a_loop() -> None:
     steps = [Step(to, "Shop.PlaceOrder", "Sales", to, None, has_failed=False) for to in ("Sales", "Billing")]
 
     assert [arrow.is_loop for arrow in drawn(steps).arrows] == [True, False]
+
+
+def test_xml_is_indented_by_the_depth_of_its_tags() -> None:
+    text = bodies.shown(b'<?xml version="1.0"?><Order><Gift/><Lines><Line>7</Line></Lines></Order>').text
+
+    assert text.splitlines() == [
+        '<?xml version="1.0"?>',
+        "<Order>",
+        "  <Gift/>",
+        "  <Lines>",
+        "    <Line>7</Line>",
+        "  </Lines>",
+        "</Order>",
+    ]
 
 
 @pytest.mark.one_version

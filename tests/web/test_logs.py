@@ -169,11 +169,21 @@ async def test_a_rewind_says_how_many_events_come_again_and_then_moves(
     (tick,) = re.findall(r'name="tick" value="(\d+)"', shown)
     assert "3 events are given to it again." in shown
     assert position(shop) == before
+    assert "handle an event twice" in await asked_before_moving(client, tick)
     ended = (await confirm(client, "/logs/rewind/move", {**CONSUMER, "tick": tick})).text
 
     assert f"revenue goes on behind tick {tick}." in ended
     assert position(shop) == int(tick)
-    assert "3 events are skipped" in (await client.get("/logs/rewind", params={**CONSUMER, "to": "end"})).text
+    ahead = (await client.get("/logs/rewind", params={**CONSUMER, "to": "end"})).text
+    assert "3 events are skipped" in ahead
+    (tick,) = re.findall(r'name="tick" value="(\d+)"', ahead)
+    assert "handle an event twice" not in await asked_before_moving(client, tick)
+
+
+async def asked_before_moving(client: httpx.AsyncClient, tick: str) -> str:
+    """Return the question that is asked before the consumer moves."""
+    form = {"csrf": token_of(client), **CONSUMER, "tick": tick}
+    return (await client.post("/logs/rewind/move", data=form)).text
 
 
 async def test_a_consumer_with_a_batch_in_hand_is_not_moved(shop: Shop, client: httpx.AsyncClient) -> None:

@@ -1,19 +1,21 @@
-"""A queue in the browser, its messages, its endpoint, and what that has in hand; a queue is emptied."""
+"""A queue in the browser, its messages, its endpoint, and what that has in hand; a queue is emptied, and sent to."""
 
 from __future__ import annotations
 
 import asyncio
+import html
 import re
 from dataclasses import dataclass
 
 import psycopg
 
 import rowbus
+from rowbus.messages.bodies.json_bodies import JSON
 from rowbus.messages.headers import Header
 from rowbus.web.settings import WebSettings
 from tests.conformance.transport import eventually
 from tests.fixtures.command_line import Ask
-from tests.web.conftest import browser, confirm
+from tests.web.conftest import browser, confirm, token_of
 from tests.web.failures import ErrorQueue, text_of
 from tests.web.shop import BILLING, SALES, Shop
 
@@ -24,6 +26,12 @@ NAME = {"name": str(SALES)}
 @dataclass
 class Place:
     pass
+
+
+@rowbus.command("Shop.Order")
+@dataclass
+class Order:
+    amount: int
 
 
 @rowbus.command("Shop.Report")
@@ -100,6 +108,39 @@ async def test_an_endpoint_shows_what_it_has_in_hand_since_when_and_where(databa
     assert "rowbus Sales" in shown
     assert "Sales.Delayed" in shown
     assert "Nobody receives" in other
+
+
+async def test_a_message_is_composed_and_sent_as_another_endpoint_would_send_it(
+    database: str, ask: Ask
+) -> None:
+    sales = rowbus.Endpoint("Sales", database=database)
+
+    @sales.handler
+    async def order(_message: Order) -> None: ...
+
+    async with sales:
+        pass  # its contract is published
+    form = {**NAME, "type": "Shop.Order", "body": '{"amount":\r\n1}'}
+    async with browser(database) as client:
+        draft = (await client.get("/queue/compose", params={**NAME, "type": "Shop.Order"})).text
+        nowhere = await client.get("/queue/compose", params={"name": "Nothing"})
+        asked = await client.post("/queue/send", data={"csrf": token_of(client), **form, "body": "{}"})
+        refused = [
+            text_of((await confirm(client, "/queue/send", form | wrong, expect=400)).text)
+            for wrong in ({"type": " "}, {"body": "{"})
+        ]
+        assert ask('select from "Sales"') == []
+        await confirm(client, "/queue/send", form)
+
+    assert "amount" in html.unescape(draft).partition("<textarea")[2]
+    assert nowhere.status_code == 404
+    assert "It does not fit: Sales takes another: `amount`" in html.unescape(asked.text)
+    assert "The message has no type" in refused[0]
+    assert "JSON" in refused[1]
+    ((headers, body),) = ask('select headers::jsonb, body from "Sales"')
+    assert (headers[Header.ENCLOSED_MESSAGE_TYPES], headers[Header.CONTENT_TYPE]) == ("Shop.Order", JSON)
+    assert headers[Header.MESSAGE_ID]
+    assert bytes(body) == b'{"amount":\n1}'
 
 
 async def test_the_handlers_of_an_endpoint_are_ended_and_the_progress_of_a_long_one_is_shown(

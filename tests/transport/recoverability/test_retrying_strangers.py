@@ -112,6 +112,17 @@ async def test_who_names_the_queue_may_name_any(failed_in: FailedIn) -> None:
     assert failed_in.retry(to=payroll).moved == {payroll: 1}
 
 
+@pytest.mark.only("PostgreSQL", reason="a table's owner may have it run code there")
+async def test_who_lists_a_queue_answers_for_its_owner(failed_in: FailedIn) -> None:
+    await failed_in.backend.execute(
+        'create role rowbus_test_mallory; alter table "Sales" owner to rowbus_test_mallory'
+    )
+    await failed_in.add("Sales", b"1")
+
+    assert "rowbus_test_mallory" in the_reason(failed_in.retry())
+    assert failed_in.retry(("Sales",)).moved == {failed_in.backend.queue("Sales"): 1}
+
+
 @pytest.mark.only("PostgreSQL", reason="it constrains PostgreSQL's tables")
 async def test_a_message_that_its_queue_refuses_stays_and_the_others_go(failed_in: FailedIn) -> None:
     backend = failed_in.backend
