@@ -108,7 +108,7 @@ class Slot:
             await self._work(most)
             return
         async with receiver.turns.turn(receiver.address) as self._turn:
-            if receiver.is_stopping():
+            if receiver.is_stopping() or receiver.permits.are_void:
                 receiver.permits.received(0)
                 return
             await self._work(most)
