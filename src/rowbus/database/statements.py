@@ -212,10 +212,14 @@ def load_upon(
 ) -> Query:
     """Make one statement that runs a file, and then the file `last` on the rows of that, which are its table "queue".
 
-    `literals` are written into the last file. Nothing is remembered here.
+    `literals` are written into the last file, which may begin with a WITH of its own. Nothing is remembered here.
     """
-    rows = _quoted(path, identifiers, {})
-    text = f"with received as (\n{rows}\n)\n{_quoted(last, {'queue': 'received'}, literals)}"
+    rows, after = (
+        _quoted(path, identifiers, {}),
+        _quoted(last, {**identifiers, "queue": "received"}, literals),
+    )
+    joint = "," if after.startswith("with ") else ""
+    text = f"with received as (\n{rows}\n){joint}\n{after.removeprefix('with ')}"
     driver, native, names, text_lists = _text(text)
     return Query(driver, native, names, failing, queue, text_lists=text_lists)
 

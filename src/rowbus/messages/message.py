@@ -70,7 +70,8 @@ class MessageRow(NamedTuple):
 
     `id` is the row's, never the message's; `time_left` says, by the database's clock, for how many seconds more it may
     be received (None: for ever); `headers` is the raw text; `body` is None only if other software wrote NULL on
-    PostgreSQL; `seq` is the position in the queue; `place` is the key of a limit of which the receive took a place.
+    PostgreSQL; `seq` is the position in the queue; `place` is the key of a limit of which the receive took a place;
+    `noted` is the id under which the receive noted the message as processed.
     """
 
     id: str
@@ -79,6 +80,7 @@ class MessageRow(NamedTuple):
     body: bytes | None
     seq: int
     place: str | None = None
+    noted: str | None = None
 
     @property
     def expired(self) -> bool:

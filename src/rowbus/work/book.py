@@ -71,6 +71,8 @@ class Entry:
     """Until when it is passed over."""
     headers: str | None = None
     """The headers that it gets while it waits where it is; None: as they are."""
+    noted: str | None = None
+    """The id under which its receive noted it as processed, which it has not been."""
 
     @property
     def leaves(self) -> bool:

@@ -213,3 +213,18 @@ async def test_a_receive_that_travels_with_a_commit_holds_up_no_further_round(pe
     assert first.over
     assert first.only_travels
     assert permits.try_take(1) == 1
+
+
+async def test_a_slot_with_a_permit_need_not_look_once_another_has_found_nothing(permits: Permits) -> None:
+    """It may have waited for its turn meanwhile."""
+    permits.open(Round(concurrency=2))
+    permits.try_take(1)
+    permits.received(1)
+    assert (permits.try_take(1), permits.try_take(1)) == (1, 1)
+    was_void = permits.are_void
+    permits.received(0)
+    assert (was_void, permits.are_void) == (False, True)
+    permits.received(0)
+    await permits.over()
+    permits.open(Round(concurrency=2))
+    assert not permits.are_void

@@ -40,6 +40,10 @@ class DuplicateFilter:
         Raises what processing it raises, StorageError.
         """
         message_id = _id_of(delivery)
+        if delivery.noted == message_id:  # when it was received
+            delivery.noted = None
+            await proceed(delivery)
+            return
         await onto_loop()
         if await delivery.run(self._inbox.accept(message_id)):
             delivery.take_back = self._inbox.take_back(message_id)

@@ -28,9 +28,13 @@ from rowbus.transport.queues.records.table import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rowbus.database.sessions import AsyncSession, SessionPool
     from rowbus.messages.address import Addresses, QueueAddress
+    from rowbus.messages.message import MessageRow
     from rowbus.running.critical import Alarm
+    from rowbus.transport.queues.table import QueueTable
 
 INBOX: Final = "Inbox"
 """The qualifier of the table: `Billing.Inbox`."""
@@ -63,6 +67,15 @@ class InboxTable(RecordStatements):
         Waits for a transaction that has just noted the same: if that commits, it is not new.
         """
         raise NotImplementedError
+
+    def receive(
+        self, table: QueueTable, most: int, lower_bound: int, *, most_bytes: int, passed_over: Sequence[int]
+    ) -> Statement[list[MessageRow]]:
+        """Take messages of one of the endpoint's queues as its table does, and note each that can be noted with it.
+
+        Waits as `accept` does. A database that cannot do so notes none.
+        """
+        return table.receive(most, lower_bound, most_bytes=most_bytes, passed_over=passed_over)
 
     def take_back(self, message_id: str) -> Statement[None]:
         """Take back what was noted of a message, which was not processed after all."""

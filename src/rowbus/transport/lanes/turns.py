@@ -113,11 +113,10 @@ class Turns:
 
     def _next(self) -> Hashable | None:
         """Return the lane that waits and has had least."""
-        waiting = [lane for lane, queue in self._waiting.items() if queue]
-        return min(waiting, key=self._rank, default=None)
-
-    def _rank(self, lane: Hashable) -> tuple[float, bool]:
-        return max(self._passes[lane], self._now), not self._is_at_hand(lane)
+        waiting = {lane: self._passes[lane] for lane, queue in self._waiting.items() if queue}
+        least = max(min(waiting.values(), default=0.0), self._now)
+        first = [lane for lane, passed in waiting.items() if passed <= least]
+        return next(filter(self._is_at_hand, first), first[0] if first else None)
 
 
 class Equipment(NamedTuple):

@@ -122,6 +122,7 @@ class Delivery(Attempt):
         "headers",
         "id",
         "items",
+        "noted",
         "objects",
         "postponement",
         "receive_address",
@@ -158,6 +159,8 @@ class Delivery(Attempt):
         self.afterwards: tuple[Callable[[], object], ...] = ()
         self.postponement: tuple[str, float] | None = None
         """The headers that the message is to have while it waits where it is, and for how many seconds."""
+        self.noted = row.noted
+        """The id under which the receive noted it as processed; None once a step has found that to be right."""
         self.take_back: Statement[None] | None = None
         """Undoes what the attempt noted of its message, should the handler commit it and the message be given up."""
         self._dispatcher = dispatcher

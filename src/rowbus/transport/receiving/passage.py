@@ -103,6 +103,7 @@ async def have_places(
         await session.rollback()
         return []
     leaving = await _deferrals(places.clock, waits, receiver, session)
+    leaving.extend(receiver.taken_back(waits))
     staying = [row for row in rows if row not in waits]
     await (session.run_all(leaving, atomic=True) if staying else session.commit(leaving))
     return staying

@@ -121,6 +121,7 @@ class Processor:
         has this message only. Returns its fate when the transaction is to be rolled back; raises StorageError when it
         is lost.
         """
+        entry.noted = row.noted
         try:
             delivery = self._delivery(row, session, read=entry.read)
         except (MalformedHeadersError, MessageDeserializationError) as error:
@@ -180,6 +181,7 @@ class Processor:
         if entry.cancelled is not None:
             outcome, entry.cancelled = cancelled(outcome, entry.cancelled), None
         if outcome is None:
+            entry.noted = delivery.noted
             return DONE
         return await self._carry_out(
             await self._fate(delivery, entry, session, outcome, is_alone=is_alone), delivery, entry, session

@@ -44,13 +44,15 @@ from rowbus.transport.receiving.unprocessable_rows import UnprocessableRows
 from rowbus.work.book import Book
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
     from datetime import datetime, timedelta
 
     from rowbus.database.sessions import AsyncSession, Database
+    from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
     from rowbus.settings import EndpointSettings
+    from rowbus.transport.deduplication.table import InboxTable
     from rowbus.transport.lanes.order import Order
     from rowbus.transport.lanes.turns import Shelf, Turns
     from rowbus.transport.limits.gate import Gate
@@ -83,6 +85,9 @@ class Receiver(Service):
 
     places: PlaceKeeper | None = None
     """The places of keys that its endpoint's queues share, where limits of concurrency can be kept."""
+
+    inbox: InboxTable | None = None
+    """The table of the messages that its endpoint has processed, if that removes duplicates."""
 
     turns: Turns | None = None
     """The turns that it shares with other queues of its endpoint, if it does."""
@@ -194,8 +199,8 @@ class Receiver(Service):
         """Return the first unit of a slot."""
         return Unit.of(self._batch_size, (self.places and self.places.most_at_once) or LARGEST)
 
-    def look(self, most: int) -> Look:
-        """Return the next look at the queue, for up to `most` messages."""
+    def look(self, most: int, *, travels: bool = False) -> Look:
+        """Return the next look at the queue, for up to `most` messages; one that `travels` with a commit may wait."""
         passed_over = self.book.passed_over()
         if self.order is not None:  # what was committed late comes first, wherever the last look ended
             self._looks.bound.forget()
@@ -204,6 +209,8 @@ class Receiver(Service):
         receive, places = self._table.receive, self.places
         if places is not None and places.guesses:
             receive = partial(places.receive, self._table)
+        elif travels and self.inbox is not None:
+            receive = partial(self.inbox.receive, self._table)
         most_bytes = self._settings.max_message_size
         return Look(receive(most, bound, most_bytes=most_bytes, passed_over=passed_over), bound, began)
 
@@ -226,6 +233,11 @@ class Receiver(Service):
         self._looks.bound.looked(look.bound, look.began, rows[-1].seq if rows else None)
         self._is_obstructed = self._is_obstructed or (not rows and look.bound == FROM_THE_START)
         return len(rows)
+
+    def taken_back(self, rows: Iterable[MessageRow]) -> list[Statement[None]]:
+        """Return what forgets that messages were noted as processed when they were received."""
+        inbox = self.inbox
+        return [inbox.take_back(row.noted) for row in rows if inbox is not None and row.noted is not None]
 
     def put_back(self, rows: list[MessageRow]) -> None:
         """Note that these messages are in the queue again."""

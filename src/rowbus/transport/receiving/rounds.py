@@ -240,6 +240,11 @@ class Permits:
         self._only_travels.clear()
         self._wake(1)
 
+    @property
+    def are_void(self) -> bool:
+        """Whether the round has ended: a receive that has a permit, and waits for its turn, would find nothing."""
+        return self._round is not None and self._round.ended
+
     async def over(self) -> None:
         """Wait until the round is over: all its receives have been executed, or it was ended early."""
         await self._over.wait()

@@ -17,7 +17,7 @@ from rowbus.errors import (
     RowbusError,
     StorageError,
 )
-from rowbus.running.turns import take_turns
+from rowbus.running.turns import onto_loop, take_turns
 from rowbus.settings import TransactionMode
 from rowbus.transport.lanes.turns import Equipment
 from rowbus.transport.receiving.decisions import is_suspect, lost_process_in
@@ -108,7 +108,7 @@ class Slot:
             await self._work(most)
             return
         async with receiver.turns.turn(receiver.address) as self._turn:
-            if receiver.is_stopping():
+            if receiver.is_stopping() or receiver.permits.are_void:
                 receiver.permits.received(0)
                 return
             await self._work(most)
@@ -313,6 +313,9 @@ class Slot:
             sends = await processor.process(row, entry, session, outgoing.afterwards, is_alone=len(rows) == 1)
             if isinstance(sends, Fate):
                 return sends
+            if entry.noted is not None:
+                await onto_loop()
+                await session.run_all(self._receiver.taken_back([row]))
             if session.is_stained and len(rows) > 1:
                 return PUT_BACK  # the others are not to meet what it changed
             (outgoing.verdicts if entry.leaves else outgoing.sends).extend(sends)
@@ -363,7 +366,7 @@ class Slot:
     async def _receive_on(self, outgoing: Outgoing, travel: Travel) -> list[MessageRow]:
         found = 0
         try:
-            look = self._receiver.look(travel.most)
+            look = self._receiver.look(travel.most, travels=True)
             rows = await self._transaction.complete_and_receive(outgoing, look.statement)
             found = self._receiver.looked(look, rows)
         finally:
