@@ -33,7 +33,7 @@ STEPS: dict[str, dict[str, Any]] = {
 }
 """The settings of an endpoint that has the step."""
 
-TARGETS = {"de-duplication": 0.85, "audit copies": 0.8}
+TARGETS = {"de-duplication": 0.9, "audit copies": 0.8}
 
 
 def side(dsn: str, messages: int, name: str, batch_size: int, step: str | None) -> Side:
