@@ -121,7 +121,8 @@ def quick_home() -> Path:
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise ConfigurationError(without_spark())
-    entries = sorted(entry for entry in Path(spec.origin).parent.iterdir() if entry.name != "python")
+    inside = Path(spec.origin).parent.iterdir()
+    entries = sorted(entry for entry in inside if entry.is_dir() and entry.name != "python")
     return _cached("spark", "\n".join(map(str, entries)), lambda home: _link(home, entries))
 
 
