@@ -14,11 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowbus.running.lazy_names import lazy_names
-from rowbus.spark.session import (
-    register,
-    session,
-    stream,
-)  # at once: a module of this name is not its function
+from rowbus.spark.session import register, session, stream
 
 if TYPE_CHECKING:
     from rowbus.spark.message_schema import schema_of
