@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from rowbus.messages.message import ReadMessage
+    from rowbus.running.scope import Scope
 
 CAPACITY: Final = 10_000
 REFUSALS: Final = 3
@@ -59,8 +60,8 @@ class Entry:
     """When it met an outage first, and how many others had been completed then."""
     refusals: int = 0
     """Completions that failed."""
-    is_called: bool = False
-    """Whether its handlers run."""
+    call: Scope | None = None
+    """The scope of the last call of its handlers."""
     read: ReadMessage | None = None
     """The message as it was read, for its next attempt."""
     cancelled: BaseException | None = None
@@ -78,6 +79,11 @@ class Entry:
     def leaves(self) -> bool:
         """Whether the row moves to another queue, so that in every mode it leaves with the receive transaction."""
         return self.is_judged or self.is_passed_on
+
+    @property
+    def is_called(self) -> bool:
+        """Whether its handlers run."""
+        return self.call is not None and not self.call.is_over
 
     def fail(self, error: BaseException, items: Mapping[str, object] = MappingProxyType({})) -> None:
         """Count one more failed attempt."""
@@ -165,9 +171,14 @@ class Book:
 
     def forget(self, row: Hashable) -> None:
         """Forget a row: it has been dealt with."""
-        entry = self._entries.pop(row, None)
-        if entry is not None:
-            entry.held_until = 0.0
+        self.forget_all((row,))
+
+    def forget_all(self, rows: Iterable[Hashable]) -> None:
+        """Forget rows."""
+        for row in rows:
+            entry = self._entries.pop(row, None)
+            if entry is not None and entry.held_until:
+                entry.held_until = 0.0
 
     def clear(self) -> None:
         """Forget all rows, of which none is in hand."""
