@@ -10,7 +10,7 @@ passed over for ever.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rowbus.running.backoff import doubling
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from rowbus.messages.message import ReadMessage
-    from rowbus.running.scope import Scope
 
 CAPACITY: Final = 10_000
 REFUSALS: Final = 3
@@ -29,6 +28,13 @@ FIRST_PAUSE: Final = (
 LONGEST_PAUSE: Final = 600.0
 MOST_HELD: Final = 1000
 """Rows that are passed over at the same time: each look names them all."""
+
+
+class Call(Protocol):
+    """A call of handlers."""
+
+    is_over: bool
+    """Whether it has ended."""
 
 
 class Entry:
@@ -60,8 +66,8 @@ class Entry:
     """When it met an outage first, and how many others had been completed then."""
     refusals: int = 0
     """Completions that failed."""
-    call: Scope | None = None
-    """The scope of the last call of its handlers."""
+    call: Call | None = None
+    """The last call of its handlers."""
     read: ReadMessage | None = None
     """The message as it was read, for its next attempt."""
     cancelled: BaseException | None = None
