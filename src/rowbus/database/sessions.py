@@ -224,6 +224,11 @@ class ReceiveSession(AsyncSession, Protocol):
         raise NotImplementedError
 
     @property
+    def is_untouched(self) -> bool:
+        """Whether it is known that nothing has used the connection since `admit`: then it is as it was."""
+        raise NotImplementedError
+
+    @property
     def is_occupied(self) -> bool:
         """Whether a handler that has ended left the connection in the midst of something, or in somebody's hands."""
         raise NotImplementedError

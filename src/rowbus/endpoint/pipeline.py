@@ -12,6 +12,7 @@ import logging
 from contextvars import copy_context
 from datetime import UTC, datetime
 from functools import partial
+from time import time
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.context import STOPPED, Context, SyncContext
@@ -21,11 +22,11 @@ from rowbus.messages.headers import Header, is_control
 from rowbus.messages.message_names import MessageSubject
 from rowbus.messages.return_code import RETURN_CODE, return_code_of
 from rowbus.messages.timestamps import format_timestamp
-from rowbus.running.handling import handling, refuse_coroutine, refuse_forgotten
+from rowbus.running.handling import begin_handling, end_handling, refuse_coroutine, refuse_forgotten
 from rowbus.running.telemetry.instruments import tracing
 from rowbus.running.threads import Threads
 from rowbus.running.time_limit import within
-from rowbus.running.turns import into_thread, onto_loop, without_turns
+from rowbus.running.turns import into_thread, is_in_thread, onto_loop, without_turns
 from rowbus.transport.limits.rate import limit_key
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Pipeline:
         self.threads = Threads("rowbus-handler")
         """Where `def` handlers are called."""
         self._loop = asyncio.get_running_loop()
+        self._spans = tracing()
 
     async def process(self, delivery: Delivery, sender: Sender | None = None) -> None:
         """Have every handler of the message handle it, one after the other, in the delivery's transaction.
@@ -65,14 +67,17 @@ class Pipeline:
         identify(delivery)
         handlers = self.plan(delivery)
         subject = subject_of(delivery)
-        with handling(subject):
+        handling = begin_handling(subject)
+        try:
             for handler in handlers:
                 if STOPPED in delivery.items:
                     break
                 subject.handler = handler.name
-                if (spans := tracing()) is not None:
-                    spans.tell({"rowbus.handler": handler.name})
+                if self._spans is not None:
+                    self._spans.tell({"rowbus.handler": handler.name})
                 await self._handle(handler, delivery, sender or self.sender)
+        finally:
+            end_handling(handling)
 
     def plan(self, delivery: Delivery) -> tuple[Handler, ...]:
         """Return the handlers of a message in their order, none for one that has no body to handle.
@@ -125,19 +130,19 @@ class Pipeline:
             message = read(handler, delivery)
             if handler.limit is not None:
                 limit_key(handler.read.name, handler.limit.by, message)  # a message without a key fails
-        started = datetime.now(UTC)
+        started = time()
         try:
-            await self._call(handler, message, delivery, sender)
+            await (self._call if handler.is_async else self._call_in_thread)(
+                handler, message, delivery, sender
+            )
         except (Exception, asyncio.CancelledError):
             await onto_loop()
             _note_failure(delivery, handler, started)
             raise
 
     async def _call(self, handler: Handler, message: object, delivery: Delivery, sender: Sender) -> None:
-        if not handler.is_async:
-            await self._call_in_thread(handler, message, delivery, sender)
-            return
-        await onto_loop()
+        if is_in_thread():
+            await onto_loop()
         kind = LongContext if handler.is_long else Context
         context = kind(delivery, sender) if handler.takes_context else None
         call = handler.function(message) if context is None else handler.function(message, context)
@@ -197,12 +202,12 @@ def is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _note_failure(delivery: Delivery, handler: Handler, started: datetime) -> None:
+def _note_failure(delivery: Delivery, handler: Handler, started: float) -> None:
     delivery.items[HANDLER_RETRIES] = handler.retries
     delivery.items[FAILURE_DATA] = {
         "Message type": handler.read.name,
         "Handler type": handler.name,
-        "Handler start time": format_timestamp(started),
+        "Handler start time": format_timestamp(datetime.fromtimestamp(started, UTC)),
         "Handler failure time": format_timestamp(datetime.now(UTC)),
         "Handler canceled": str(is_being_cancelled()),
     }

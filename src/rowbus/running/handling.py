@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import sys
 from contextvars import ContextVar, Token
-from functools import partial, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeVar, cast
 
 from rowbus.errors import HandlerError
@@ -47,28 +47,30 @@ class Subject(Protocol):
         raise NotImplementedError
 
 
+begin_handling: Final = _message.set
+"""Notes that handlers of a message run from now on; returns what ends that."""
+
+end_handling: Final = _message.reset
+
+
 class _SubjectScope:
     """Notes a subject for as long as it is entered: a class, which costs half of what a generator does."""
 
-    __slots__ = ("_place", "_subject", "_token")
+    __slots__ = ("_subject", "_token")
 
     _token: Token[Subject | None]
 
-    def __init__(self, place: ContextVar[Subject | None], subject: Subject) -> None:
-        self._place = place
+    def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
     def __enter__(self) -> None:
-        self._token = self._place.set(self._subject)
+        self._token = _subject.set(self._subject)
 
     def __exit__(self, *_error: object) -> None:
-        self._place.reset(self._token)
+        _subject.reset(self._token)
 
 
-handling: Final[Callable[[Subject], AbstractContextManager[None]]] = partial(_SubjectScope, _message)
-"""Notes that handlers of a message run within."""
-
-concerning: Final[Callable[[Subject], AbstractContextManager[None]]] = partial(_SubjectScope, _subject)
+concerning: Final[Callable[[Subject], AbstractContextManager[None]]] = _SubjectScope
 """Notes what the lines that are logged within are about, where no handler of a message runs."""
 
 

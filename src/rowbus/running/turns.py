@@ -139,14 +139,19 @@ async def into_thread() -> bool:
     return True
 
 
+def is_in_thread() -> bool:
+    """Say whether the coroutine that runs is in a thread, and not on its event loop."""
+    turns = _own()
+    return turns is not None and turns.is_in_thread
+
+
 async def onto_loop() -> None:
     """Move the coroutine back to its event loop; does nothing on the loop. Call it before anything that waits."""
-    turns = _own()
-    if turns is not None and turns.is_in_thread:
+    if is_in_thread():
         await _go(_Place.LOOP)
 
 
-def ending_on_loop(call: Callable[[A], Awaitable[None]]) -> Callable[[A], Awaitable[None]]:
+def ending_on_loop(call: Callable[[A], Awaitable[None]]) -> Callable[[A], Coroutine[Any, Any, None]]:
     """Return a call that ends on the loop, however it ends: what follows it is not made for threads."""
 
     async def ending(argument: A) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rowbus.errors import ConnectionLostError, HandlerError, StorageError, TimeLimitExceededError
 from rowbus.errors.strangers import is_a, sqlstate_of, text_of
-from rowbus.running.scope import Scope
 from rowbus.running.turns import onto_loop
 from rowbus.work.fate import Ending
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import HandlerConnection, ReceiveSession, SyncHandlerConnection
     from rowbus.database.statements import Statement
+    from rowbus.running.scope import Scope
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StorageError)
@@ -36,6 +36,7 @@ class Outcome(NamedTuple):
 
 
 async def attempt(
+    scope: Scope,
     work: Coroutine[Any, Any, object],
     session: ReceiveSession,
     is_cut_off: Callable[[], bool],
@@ -43,17 +44,18 @@ async def attempt(
     in_transaction: bool = True,
     keep_tasks: bool = False,
 ) -> Outcome | None:
-    """Call a handler, behind the savepoint of its transaction; return None when it is done, else what happened.
+    """Call a handler in a scope, behind the savepoint of its transaction; return None when done, else what happened.
 
     It runs in a copy of the caller's context variables. Nothing passes but the CancelledError of a service that stops:
     `is_cut_off` says whether it does. `in_transaction` is false where each statement commits by itself. Tasks that the
     handler leaves are cancelled, but for `keep_tasks`.
     """
-    scope = Scope()
     session.admit(scope)
     if in_transaction:  # also to keep the lock: an aborted transaction lets go of it at once
         session.start_attempt()
     error = await scope.call(work, is_cut_off, keep_tasks=keep_tasks)
+    if error is None and session.is_untouched:
+        return None
     if await given_up(session):
         if error is not None and is_a(error, TimeLimitExceededError):
             return Outcome(Ending.OVERDUE, error)

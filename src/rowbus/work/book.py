@@ -10,7 +10,7 @@ passed over for ever.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rowbus.running.backoff import doubling
 
@@ -28,6 +28,13 @@ FIRST_PAUSE: Final = (
 LONGEST_PAUSE: Final = 600.0
 MOST_HELD: Final = 1000
 """Rows that are passed over at the same time: each look names them all."""
+
+
+class Call(Protocol):
+    """A call of handlers."""
+
+    is_over: bool
+    """Whether it has ended."""
 
 
 class Entry:
@@ -59,8 +66,8 @@ class Entry:
     """When it met an outage first, and how many others had been completed then."""
     refusals: int = 0
     """Completions that failed."""
-    is_called: bool = False
-    """Whether its handlers run."""
+    call: Call | None = None
+    """The last call of its handlers."""
     read: ReadMessage | None = None
     """The message as it was read, for its next attempt."""
     cancelled: BaseException | None = None
@@ -78,6 +85,11 @@ class Entry:
     def leaves(self) -> bool:
         """Whether the row moves to another queue, so that in every mode it leaves with the receive transaction."""
         return self.is_judged or self.is_passed_on
+
+    @property
+    def is_called(self) -> bool:
+        """Whether its handlers run."""
+        return self.call is not None and not self.call.is_over
 
     def fail(self, error: BaseException, items: Mapping[str, object] = MappingProxyType({})) -> None:
         """Count one more failed attempt."""
@@ -165,9 +177,14 @@ class Book:
 
     def forget(self, row: Hashable) -> None:
         """Forget a row: it has been dealt with."""
-        entry = self._entries.pop(row, None)
-        if entry is not None:
-            entry.held_until = 0.0
+        self.forget_all((row,))
+
+    def forget_all(self, rows: Iterable[Hashable]) -> None:
+        """Forget rows."""
+        for row in rows:
+            entry = self._entries.pop(row, None)
+            if entry is not None and entry.held_until:
+                entry.held_until = 0.0
 
     def clear(self) -> None:
         """Forget all rows, of which none is in hand."""

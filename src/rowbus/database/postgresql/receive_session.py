@@ -237,6 +237,11 @@ class ReceiveSession(AsyncSession):
         self.connection.caused_by = None
 
     @property
+    def is_untouched(self) -> bool:
+        """Whether nothing has used the connection since `admit`."""
+        return not (self._are_views_restored or self.connection.touched)
+
+    @property
     def is_occupied(self) -> bool:
         """Whether a handler that has ended left the connection in the midst of something, or in somebody's hands."""
         connection = self.connection

@@ -326,6 +326,11 @@ class ReceiveSession(AsyncSession):
         self._transaction.start_attempt()
 
     @property
+    def is_untouched(self) -> bool:
+        """Whether it is known that nothing has used the connection since `admit`: never."""
+        return False
+
+    @property
     def is_occupied(self) -> bool:
         """Whether a handler that has ended left it in the midst of something: never, for a cancelled call closes it."""
         return False

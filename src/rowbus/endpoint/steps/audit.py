@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from rowbus.endpoint.steps.duplicates import DUPLICATE
 from rowbus.errors import InvalidAddressError, MessageSerializationError
@@ -29,7 +29,7 @@ from rowbus.running.turns import onto_loop
 from rowbus.transport.recoverability.failed_message import acknowledgement
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from datetime import timedelta
 
     from rowbus.messages.address import QueueAddress
@@ -122,7 +122,7 @@ class Audit:
     def around(self, proceed: OnMessage) -> OnMessage:
         """Return the step that processes a message and, if that succeeds, leaves word of it."""
 
-        def step(delivery: Delivery) -> Awaitable[None]:
+        def step(delivery: Delivery) -> Coroutine[Any, Any, None]:
             if self._queue is None and Header.RETRY_ACKNOWLEDGEMENT_QUEUE not in delivery.headers:
                 return proceed(delivery)
             return self._process(proceed, delivery)

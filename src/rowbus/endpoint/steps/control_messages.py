@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rowbus.endpoint.decisions import pause_before
 from rowbus.messages.dispatch import DelayedSend, Send
@@ -22,7 +22,7 @@ from rowbus.messages.message import OutgoingMessage
 from rowbus.running.turns import onto_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Coroutine
 
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
 
@@ -42,8 +42,10 @@ class SessionKeeper:
     def around(self, proceed: OnMessage) -> OnMessage:
         """Return the step that puts such messages back, and lets all others pass."""
 
-        def step(delivery: Delivery) -> Awaitable[None]:
-            return self._keep(delivery) if is_of_a_session(delivery.headers) else proceed(delivery)
+        def step(delivery: Delivery) -> Coroutine[Any, Any, None]:
+            if Header.CONTROL_MESSAGE in delivery.headers and is_of_a_session(delivery.headers):
+                return self._keep(delivery)
+            return proceed(delivery)
 
         return step
 

@@ -21,7 +21,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.log.consumers.policy import Defer, RetryAfter, Verdict, describe, judge
 from rowbus.log.event import Event
 from rowbus.running.functions import check_function, is_unawaited
-from rowbus.running.scope import contained
+from rowbus.running.scope import Scope, contained
 from rowbus.work.attempt import Attempt, attempt, lost, outage
 from rowbus.work.fate import DONE, Ending, Failure, Fate, Kind, kind_of
 
@@ -215,6 +215,7 @@ class EventAttempts:
             return DONE
         call = EventAttempt(self._batch, self._session)
         outcome = await attempt(
+            Scope(),
             self._handling.call(events, call),
             self._session,
             self._is_cut_off,

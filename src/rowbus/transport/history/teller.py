@@ -12,14 +12,14 @@ from __future__ import annotations
 import logging
 from math import ceil, log
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rowbus.running.critical import Alarm, ReportedBreaker, log_lasting
 from rowbus.running.service import Periodic
 from rowbus.transport.history.table import HANDLERS, HandlingCounts, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from rowbus.database.sessions import SessionPool
     from rowbus.messages.address import QueueAddress
@@ -66,7 +66,7 @@ class HandlingTimes:
         self._failed = 0
         self._durations = [0] * STEPS
 
-    def around(self, proceed: Callable[[T], Awaitable[None]]) -> Callable[[T], Awaitable[None]]:
+    def around(self, proceed: Callable[[T], Awaitable[None]]) -> Callable[[T], Coroutine[Any, Any, None]]:
         """Return the step that times; an attempt that is cancelled has neither succeeded nor failed."""
 
         async def time(delivery: T) -> None:

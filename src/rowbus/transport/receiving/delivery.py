@@ -8,10 +8,10 @@ Nothing that a call does keeps the next from being made.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from rowbus.database.statements import answer_steps
 from rowbus.errors import ConfigurationError, HandlerError, QueueNotFoundError
@@ -269,7 +269,7 @@ class FailedDelivery(NamedTuple):
     failures: int
 
 
-OnMessage = Callable[[Delivery], Awaitable[None]]
+OnMessage = Callable[[Delivery], Coroutine[Any, Any, None]]
 OnError = Callable[[FailedDelivery], Awaitable[ErrorResult]]
 OnPoison = Callable[["MessageRow", BaseException], "Send"]
 DecidesOutage = Callable[[BaseException], "float | None"]

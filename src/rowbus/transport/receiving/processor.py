@@ -101,7 +101,7 @@ class Processor:
         self.rolls_back = self._in_transaction and settings.failure_handling is FailureHandling.ROLLBACK
         self._keep_tasks = settings.keep_tasks
         self._book = book
-        self._in_hand = of_this_process()
+        self._in_hand = of_this_process() if self._in_transaction else None
         self._remarks = Remarks(address)
         self.completed = 0
         """The number of messages completed."""
@@ -128,7 +128,8 @@ class Processor:
             entry.is_judged = True
             self._remarks.unreadable(row, error)
             return (self._callbacks.on_poison(row, error),)
-        entry.read = None
+        if entry.read is not None:
+            entry.read = None
         if is_alone and is_suspect(row.headers):  # a slot handles no batch that has one
             _restore(entry, row.headers)
         entry.ends = None if row.time_left is None else self._clock() + row.time_left
@@ -140,7 +141,8 @@ class Processor:
         else:
             fate = await self._attempt(delivery, entry, session, is_alone=is_alone)
             if fate is DONE:
-                afterwards.extend(delivery.afterwards)
+                if delivery.afterwards:
+                    afterwards.extend(delivery.afterwards)
                 return delivery.sends
         return await self._recover(row, entry, session, fate, afterwards)
 
@@ -171,13 +173,26 @@ class Processor:
         self, delivery: Delivery, entry: Entry, session: ReceiveSession, *, is_alone: bool = True
     ) -> Fate:
         """Run the message's handlers once; undo and count what failed."""
-        outcome = await attempt(
-            self._handle(delivery, entry),
-            session,
-            self._service.is_cut_off,
-            in_transaction=self._in_transaction,
-            keep_tasks=self._keep_tasks,
-        )
+        in_hand, scope = self._in_hand, Scope()
+        if delivery.forward_to is None:
+            work, entry.call = self._callbacks.on_message(delivery), scope
+        else:
+            work, in_hand = self._pass_on(delivery, delivery.forward_to, entry), None
+        held = None
+        if in_hand is not None:  # the supervisor knows it, should this process die of it
+            held = in_hand.note(RowInHand(str(self._address), delivery.id, entry.is_alone))
+        try:
+            outcome = await attempt(
+                scope,
+                work,
+                session,
+                self._service.is_cut_off,
+                in_transaction=self._in_transaction,
+                keep_tasks=self._keep_tasks,
+            )
+        finally:
+            if in_hand is not None:
+                in_hand.clear(held)
         if entry.cancelled is not None:
             outcome, entry.cancelled = cancelled(outcome, entry.cancelled), None
         if outcome is None:
@@ -237,28 +252,15 @@ class Processor:
         """Return our error for one of the driver's, any other as it is."""
         return (self._fault(error) if is_a(error, Exception) else None) or error
 
-    async def _handle(self, delivery: Delivery, entry: Entry) -> None:
-        """Have the message handled here, or send it on to where it belongs.
+    async def _pass_on(self, delivery: Delivery, to: QueueAddress, entry: Entry) -> None:
+        """Send a message on to where it belongs.
 
         Source: docs/wire-format.md#moving-due-messages.
         """
-        if delivery.forward_to is None:
-            in_hand = self._in_hand if self._in_transaction else None
-            held = None
-            if in_hand is not None:  # the supervisor knows it, should this process die of it
-                held = in_hand.note(RowInHand(str(self._address), delivery.id, entry.is_alone))
-            entry.is_called = True
-            try:
-                await self._callbacks.on_message(delivery)
-            finally:
-                entry.is_called = False
-                if in_hand is not None:
-                    in_hand.clear(held)
-            return
         await onto_loop()
-        await self._destinations.require(delivery.forward_to, delivery.ask)
+        await self._destinations.require(to, delivery.ask)
         entry.is_passed_on = True
-        delivery.send(Send(delivery.forward_to, OutgoingMessage(delivery.headers, delivery.body)))
+        delivery.send(Send(to, OutgoingMessage(delivery.headers, delivery.body)))
 
     def _is_to_blame(self, entry: Entry, error: BaseException) -> bool:
         """Say whether a message is to blame for what its handler raised: not for an outage that others share."""

@@ -298,27 +298,31 @@ class Slot:
             work if threads is None or len(rows) == 1 else take_turns(work, threads, self._session)
         )
         if not isinstance(outgoing, Fate):
-            self._handled, book = None, self._receiver.book
-            if [row for row in rows if book.entry(row.id).failures]:  # or was retried, and went well then
+            self._handled = None
+            if outgoing.has_failed:  # or was retried, and went well then
                 self._unit.begin_anew()
             else:
                 self._unit.handled(len(rows), perf_counter() - started)
         return outgoing
 
     async def _process_each(self, rows: list[MessageRow], session: ReceiveSession) -> Outgoing | Fate:
-        processor, book, outgoing = self._receiver.processor, self._receiver.book, Outgoing([], [], [])
+        process, book, outgoing = self._receiver.processor.process, self._receiver.book, Outgoing()
+        is_alone = len(rows) == 1
         for row in rows:
             self._handled = row
             entry = book.entry(row.id)
-            sends = await processor.process(row, entry, session, outgoing.afterwards, is_alone=len(rows) == 1)
+            sends = await process(row, entry, session, outgoing.afterwards, is_alone=is_alone)
             if isinstance(sends, Fate):
                 return sends
             if entry.noted is not None:
                 await onto_loop()
                 await session.run_all(self._receiver.taken_back([row]))
-            if session.is_stained and len(rows) > 1:
+            if session.is_stained and not is_alone:
                 return PUT_BACK  # the others are not to meet what it changed
-            (outgoing.verdicts if entry.leaves else outgoing.sends).extend(sends)
+            if sends:
+                (outgoing.verdicts if entry.leaves else outgoing.sends).extend(sends)
+            if entry.failures:
+                outgoing.has_failed = True
         return outgoing
 
     async def _complete(self, rows: list[MessageRow], outgoing: Outgoing) -> list[MessageRow] | Fate:
@@ -400,8 +404,7 @@ class Slot:
         processor.completed += len(rows)
         self._receiver.completed()
         self._claimed = []
-        for row in rows:
-            self._receiver.book.forget(row.id)
+        self._receiver.book.forget_all([row.id for row in rows])
 
     async def _open(self) -> ReceiveSession:
         """Return the slot's session; opens all that it needs, or nothing. Raises ConnectionLostError."""

@@ -8,7 +8,7 @@ NONE, where a received message is never in a transaction.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rowbus.settings import TransactionMode
 
@@ -22,15 +22,19 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.dispatcher import Dispatcher
 
 
-class Outgoing(NamedTuple):
+class Outgoing:
     """Messages and events that are to leave: of handlers that succeeded, and as the verdict on messages that did not.
 
-    `afterwards` are the calls that those handlers want made after the commit.
+    `afterwards` are the calls that those handlers want made after the commit; `has_failed`: an attempt at one of the
+    messages has.
     """
 
-    sends: list[Leaving]
-    verdicts: list[Leaving]
-    afterwards: list[Callable[[], object]]
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.sends: list[Leaving] = []
+        self.verdicts: list[Leaving] = []
+        self.afterwards: list[Callable[[], object]] = []
+        self.has_failed = False
 
 
 class SendsAtomicWithReceive:
