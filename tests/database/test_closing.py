@@ -11,7 +11,7 @@ import pytest
 from rowbus.database.backends import open_database
 from rowbus.database.statements import control
 from rowbus.errors import ConnectionLostError
-from rowbus.running.scope import note_tasks
+from rowbus.running.scope import Scope, note_tasks
 from rowbus.work.attempt import attempt
 from rowbus.work.fate import Ending
 from tests.conformance.transport import eventually
@@ -100,7 +100,7 @@ async def left_done(receiver: AnyReceiver, statement: LiteralString) -> bool:
         await eventually(connection.lock.locked)
 
     await receiver.begin(NOTHING)
-    outcome = await attempt(handle(), receiver, lambda: False, keep_tasks=True)
+    outcome = await attempt(Scope(), handle(), receiver, lambda: False, keep_tasks=True)
 
     assert outcome is not None
     assert outcome.ending is Ending.UNFINISHED
