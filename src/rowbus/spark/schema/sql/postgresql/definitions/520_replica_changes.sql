@@ -38,7 +38,7 @@ begin
             v_faults := v_applied.faults;
             for v_trigger in select * from rowbus_spark.deferred_triggers(i_replica, v_faults) as t loop
                 v_table := v_trigger.source_table;
-                execute pg_catalog.format('set constraints %s immediate', v_trigger.trigger_name);
+                execute pg_catalog.format('set constraints %I.%I immediate', v_trigger.schema_name, v_trigger.trigger_name);
             end loop;
             v_table := null;
             set constraints all immediate;
@@ -110,14 +110,14 @@ $$;
 
 -- List the triggers that wait for the end of a transaction, of a replica's tables without a fault. Locks nothing.
 create or replace function rowbus_spark.deferred_triggers(
-    i_replica text, i_faults jsonb, out source_table text, out trigger_name text
+    i_replica text, i_faults jsonb, out source_table text, out schema_name text, out trigger_name text
 )
 returns setof record
 language sql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select t.source_table, format('%I.%I', n.nspname, c.conname)
+    select t.source_table, n.nspname::text, c.conname::text
     from rowbus_spark.replica_table as t
     inner join pg_constraint as c on c.conrelid = to_regclass(nullif(t.target, ''))::oid
     inner join pg_namespace as n on c.connamespace = n.oid
