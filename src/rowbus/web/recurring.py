@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidAddressError, QueueNotFoundError
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, find_tables, look, refuse_strangers
+from rowbus.transport.queues.catalog.looking import find_tables, look_at_each, refuse_strangers
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.recurring.table import COLUMNS, RECURRING, recurring_table
 from rowbus.web.pages import Action, Page, Question, View, change
@@ -56,14 +56,12 @@ def named_table(
 
 def list_all(session: Session, addresses: Addresses) -> tuple[list[Schedules], dict[QueueAddress, str]]:
     """Return the recurring messages of all endpoints, and the tables that are not read, with the reason."""
-    found, tables = find_tables(session, catalog_of(addresses), COLUMNS), list[Schedules]()
-    for address in found.tables:
-        try:
-            rows = look(session, address, recurring_table(address).list())
-            tables.append(Schedules(address, rows, may_delete(session, address)))
-        except NotLookedAtError as error:
-            found.left_out[address] = error.reason
-    return tables, found.left_out
+    found = find_tables(session, catalog_of(addresses), COLUMNS)
+    looked = look_at_each(session, found.tables, lambda address: recurring_table(address).list())
+    tables = [
+        Schedules(address, rows, may_delete(session, address)) for address, rows in looked.answers.items()
+    ]
+    return tables, found.left_out | looked.left_out
 
 
 def hasten(session: Session, addresses: Addresses, text: str, name: str) -> int:

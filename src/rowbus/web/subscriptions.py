@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.errors import InvalidAddressError, QueueNotFoundError
 from rowbus.transport.pubsub.subscribers import existing_queues
 from rowbus.transport.pubsub.table import subscription_routing
-from rowbus.transport.queues.catalog.looking import NotLookedAtError, refuse_strangers, sort_out
-from rowbus.transport.queues.catalog.looking import look as look_at
+from rowbus.transport.queues.catalog.looking import look_at_each, refuse_strangers, sort_out
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.web.pages import Action, Page, Question, View, change
 from rowbus.web.sampling.snapshot import may_delete
@@ -63,18 +62,16 @@ def look(session: Session, addresses: Addresses, text: str) -> tuple[list[Routin
 
     Returns which tables are left out, too, and why.
     """
-    catalog, tables = catalog_of(addresses), list[Routing]()
+    catalog = catalog_of(addresses)
     found = sort_out(session, catalog, session.run(catalog.find_subscriptions()))
-    for address in found.tables:
-        try:
-            tables.append(_routing(session, addresses, address, text))
-        except NotLookedAtError as error:
-            found.left_out[address] = error.reason
-    return tables, found.left_out
+    looked = look_at_each(session, found.tables, lambda address: subscription_routing(address).list())
+    tables = [_routing(session, addresses, address, every, text) for address, every in looked.answers.items()]
+    return tables, found.left_out | looked.left_out
 
 
-def _routing(session: Session, addresses: Addresses, table: QueueAddress, text: str) -> Routing:
-    every = look_at(session, table, subscription_routing(table).list())
+def _routing(
+    session: Session, addresses: Addresses, table: QueueAddress, every: list[TopicSubscription], text: str
+) -> Routing:
     existing = existing_queues(session, catalog_of(addresses), table, every)
     wanted = [one for one in every if any(text.casefold() in part.casefold() for part in one)]
     events = [
