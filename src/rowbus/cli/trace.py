@@ -18,7 +18,7 @@ from rowbus.log.causes import message_changes, row_changes
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_headers, short_type
 from rowbus.transport.queues.catalog.looking import look_into_each
-from rowbus.transport.queues.catalog.ownership import advice, not_looked_at
+from rowbus.transport.queues.catalog.ownership import explain
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.table import queue_table
 
@@ -111,7 +111,7 @@ def _sent(session: Session, catalog: Catalog, message_id: str) -> Iterator[Follo
     for address in readable(session, catalog):
         looked = look_into_each(session, [address], partial(_sent_to, session, message_id))
         for reason in looked.left_out.values():
-            complain(f"{address} is {not_looked_at(reason)}. What to do: {advice(reason)}.")
+            complain(explain(address, reason))
         yield from chain.from_iterable(looked.answers.values())
 
 

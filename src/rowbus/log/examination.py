@@ -189,7 +189,7 @@ def _look_at_delayed(session: Session, address: QueueAddress, most: int) -> Iter
 
 
 def examine_logs(session: Session) -> Iterator[Finding]:
-    """Judge the logs, and the replicas of other logs' tables; nothing is read of a stranger's."""
+    """Judge the logs and the replicas in a database; nothing is read of a stranger's."""
     yield from _examine_schema(session)
     guard = guard_of(log_catalog.REPLICAS)
     if guard is not None and session.run(guard.owners):

@@ -140,7 +140,7 @@ async def into_thread() -> bool:
 
 
 def is_in_thread() -> bool:
-    """Say whether the coroutine that runs is in a thread, and not on its event loop."""
+    """Say whether a thread runs the current coroutine, and not its event loop."""
     turns = _own()
     return turns is not None and turns.is_in_thread
 

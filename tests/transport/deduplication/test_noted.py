@@ -93,7 +93,10 @@ async def test_an_id_that_can_be_guessed_is_noted_once_as_its_message_is_receive
 async def test_messages_that_are_not_handled_in_the_end_are_not_remembered(
     endpoints: Endpoints, batch_size: int
 ) -> None:
-    """One fails for good, one's time is over, one cannot be read, and one has no id: then another text is guessed."""
+    """One fails for good, one commits by itself, one's time is over, one cannot be read.
+
+    One has no id: then another text is guessed.
+    """
     backend = endpoints.backend
     sales = endpoints.make(
         "Sales",
@@ -105,13 +108,15 @@ async def test_messages_that_are_not_handled_in_the_end_are_not_remembered(
     attempts: list[str] = []
 
     @sales.handler
-    async def place(message: PlaceOrder) -> None:
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
         attempts.append(message.order_id)
+        if message.order_id == "commits":
+            await context.connection.execute("select 1; commit")
         if message.order_id == "fails" or attempts.count("retried") == 1:
             raise ValueError(message.order_id)
 
     await sales.install()
-    for order in ("1", "2", "3", "fails", "retried", "4", "4"):
+    for order in ("1", "2", "3", "fails", "retried", "4", "4", "commits"):
         await put(backend, headers(order), order)
     await put(backend, headers("expired"), "expired", expires_in=-1)
     await put(backend, headers("torn")[:-1], "torn")
@@ -119,7 +124,7 @@ async def test_messages_that_are_not_handled_in_the_end_are_not_remembered(
     await put(backend, headers("6"), "6")
     await finished(endpoints, sales)
 
-    assert {*attempts} == {"1", "2", "3", "fails", "retried", "4", "5", "6"}
+    assert {*attempts} == {"1", "2", "3", "fails", "retried", "4", "commits", "5", "6"}
     assert attempts.count("4") == 1
     assert await noted(backend) == sorted(["1", "2", "3", "retried", "4", row_id, "6"])
 

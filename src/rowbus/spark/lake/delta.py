@@ -357,7 +357,7 @@ def _read(held: Any, path: str, columns: Sequence[str] | None = None) -> Iterato
 def _allow_local_times(table: DeltaTable, schema: pa.Schema) -> None:
     """Have the table take times without a zone, in a commit of its own: delta-rs adds that to none that it overwrites.
 
-    Without it nobody could read the table again.
+    Readers refuse a table that has such times and does not say so.
     """
     feature = TableFeatures.TimestampWithoutTimezone
     if "timestamp_ntz" in Schema.from_arrow(schema).to_json() and "timestampNtz" not in (

@@ -311,6 +311,8 @@ class Look:
             self._delayed = sort_out(session, self._catalog, found)
             self._delayed_catalogue.took(0, now)
         figures, left_out = look_into_each(session, self._delayed.tables, partial(_delayed, session))
+        if len(figures) + len(left_out) < len(self._delayed.tables):  # one was dropped
+            self._delayed_catalogue.hasten()
         return {"delayed": tuple(figures.values()), "delayed_left_out": self._delayed.left_out | left_out}
 
     def _examine(self, session: Session, _now: float) -> dict[str, Any]:

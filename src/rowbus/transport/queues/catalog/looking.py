@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from rowbus.errors import PermissionDeniedError, QueueNotFoundError, RowbusError, StorageError
-from rowbus.transport.queues.catalog.ownership import LOCKED, advice, not_looked_at
+from rowbus.transport.queues.catalog.ownership import LOCKED, explain
 from rowbus.transport.queues.catalog.table import guard_of
 
 if TYPE_CHECKING:
@@ -244,8 +244,7 @@ def _refuse(address: QueueAddress, found: Ownership | None) -> None:
 
 
 def _refusal(address: QueueAddress, reason: str) -> NotLookedAtError:
-    text = f"{address} is {not_looked_at(reason)}. What to do: {advice(reason)}."
-    return NotLookedAtError(text, queue=str(address), reason=reason)
+    return NotLookedAtError(explain(address, reason), queue=str(address), reason=reason)
 
 
 def _strangers(

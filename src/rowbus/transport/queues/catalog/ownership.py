@@ -61,6 +61,11 @@ def not_looked_at(reason: str) -> str:
     return f"not looked at: {reason}"
 
 
+def explain(subject: object, reason: str) -> str:
+    """Say that a table is left out, why, and what to do about it."""
+    return f"{subject} is {not_looked_at(reason)}. What to do: {advice(reason)}."
+
+
 def advice(reason: str) -> str:
     """Say what to do about a table that is left out."""
     if reason == LOCKED:
