@@ -36,7 +36,7 @@ begin
         begin
             v_applied := rowbus_spark.apply_to_tables(i_replica, v_stage, v_faults);
             v_faults := v_applied.faults;
-            for v_trigger in select * from rowbus_spark.deferred_triggers(i_replica, v_faults) as t loop
+            for v_trigger in select * from rowbus_spark.waiting_triggers(i_replica, v_faults) as t loop
                 v_table := v_trigger.source_table;
                 execute pg_catalog.format('set constraints %I.%I immediate', v_trigger.schema_name, v_trigger.trigger_name);
             end loop;
@@ -109,7 +109,7 @@ as $$
 $$;
 
 -- List the triggers that wait for the end of a transaction, of a replica's tables without a fault. Locks nothing.
-create or replace function rowbus_spark.deferred_triggers(
+create or replace function rowbus_spark.waiting_triggers(
     i_replica text, i_faults jsonb, out source_table text, out schema_name text, out trigger_name text
 )
 returns setof record
