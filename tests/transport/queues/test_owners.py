@@ -15,11 +15,11 @@ from psycopg import sql
 
 import rowbus as bus
 from rowbus.database.postgresql.connection import AsyncSession, Session
-from rowbus.database.statements import Statement, run_steps_now, scalar
-from rowbus.errors import ConfigurationError
+from rowbus.database.statements import Statement, answer_steps, run_now, run_steps_now, scalar
+from rowbus.errors import ConfigurationError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog import postgresql as catalog
-from rowbus.transport.queues.destination_rule import find_standing
+from rowbus.transport.queues.destination_rule import ANY_QUEUE, Destinations, find_standings
 from rowbus.transport.queues.installer import create_queue, create_schema
 from rowbus.transport.queues.owners import find_owners, is_shared
 from rowbus.transport.queues.postgresql import QueueTable
@@ -163,7 +163,7 @@ def test_a_destination_runs_no_code_of_a_stranger(
         create(b"create domain public.odd as text")
         create(f"reset role; {change}".encode())
 
-        found = run_steps_now(session, find_standing(SALES, QueueAddress("public", "Own"), is_named=False))
+        found = run_steps_now(session, find_standings([SALES], QueueAddress("public", "Own")))[SALES]
 
     assert found.reason == reason if not reason else reason in str(found.reason)
 
@@ -189,11 +189,19 @@ def test_a_destination_is_remembered_where_no_stranger_can_change_it(
 ) -> None:
     with session.connection.transaction(force_rollback=True):
         session.connection.execute(f"{TABLE.format('Sales')}; {change}".encode())
-        found = run_steps_now(session, find_standing(SALES, SALES, is_named=False))
+        found = run_steps_now(session, find_standings([SALES], SALES))[SALES]
 
     assert found == ("", is_firm)
 
 
+MANY = b"""
+do $$ begin
+    for number in 0..399 loop
+        execute pg_catalog.format('create table public.many%s (id bigint primary key, a int check (a > 0))', number);
+    end loop;
+end $$;
+analyze
+"""
 EVIL = "create function public.evil() returns boolean language sql as 'select true'"
 POLICED = 'reset role; create policy evil on "Sales"; alter table "Sales" enable row level security'
 THINGS = [
@@ -234,16 +242,34 @@ def test_whatever_a_stranger_has_is_looked_at(made: str, *, is_looked_at: bool, 
 
 
 def test_the_question_whose_tables_are_looks_cheap_to_the_server(session: Session) -> None:
-    """Above `jit_above_cost` it compiles the plan, for seconds, each time."""
-    session.connection.execute(f"{TABLE.format('Sales')}; analyze".encode())
-    asked = find_owners([SALES] * 20)
-    text, native = (b"explain " + text for text in (asked.query.text, asked.query.native))
-    explained = asked.query._replace(text=text, native=native)
+    """Above `jit_above_cost` it compiles the plan, for seconds, each time; in a database of many tables, too."""
+    with session.connection.transaction(force_rollback=True):
+        session.connection.execute(MANY)
+        asked = find_owners(QueueAddress("public", f"many{number}") for number in range(400))
+        text, native = (b"explain " + text for text in (asked.query.text, asked.query.native))
+        explained = asked.query._replace(text=text, native=native)
 
-    plan = session.run(Statement(explained, asked.parameters, scalar))
-    ((limit,),) = session.connection.execute(b"show jit_above_cost")
+        plan = session.run(Statement(explained, asked.parameters, scalar))
+        ((limit,),) = session.connection.execute(b"show jit_above_cost")
 
     assert float(re.findall(r"cost=[\d.]+\.\.([\d.]+)", plan)[0]) < float(limit) / 2
+
+
+def test_many_destinations_are_asked_about_together(session: Session) -> None:
+    session.connection.execute("\n".join(TABLE.format(name) + ";" for name in "ABC").encode())
+    named = [QueueAddress("public", name) for name in ("A", "B", "C", "Gone")]
+    destinations = Destinations(ANY_QUEUE, SALES)
+    asked = []
+
+    async def ask(statement: Statement[object]) -> object:
+        asked.append(statement)
+        return session.run(statement)
+
+    with pytest.raises(QueueNotFoundError, match="Gone"):
+        run_now(answer_steps(ask, destinations.look(*named)))
+
+    assert len(asked) == 2  # their columns, and their owners
+    assert [destinations.knows(each) for each in named] == [True, True, True, False]
 
 
 def test_what_an_older_installation_built_upon_is_named_and_mended(

@@ -139,13 +139,9 @@ async def _publish(
         await session.run(subscribers, then=known)
     except _UnknownQueue:
         async with session.transaction():
-            await _look(session, addresses := await _answer(session, subscribers), destinations)
+            addresses = await _answer(session, subscribers)
+            await answer_steps(partial(_answer, session), destinations.look(*addresses, keeps=True))
             await session.run_all(copies(addresses))
-
-
-async def _look(session: UserSession, addresses: Addresses, destinations: Destinations) -> None:
-    for address in addresses:
-        await answer_steps(partial(_answer, session), destinations.look(address, keeps=True))
 
 
 async def _answer(session: UserSession, question: Statement[T]) -> T:

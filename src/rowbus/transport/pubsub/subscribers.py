@@ -157,9 +157,8 @@ class Subscribers:
             async with self._pool.session() as session:
                 await self._look(destinations, addresses, session.run)
             return
-        for address in addresses:
-            with suppress(QueueNotFoundError):  # the send says so, and what to do
-                await answer_steps(ask, destinations.look(address))
+        with suppress(QueueNotFoundError):  # the send says so, and what to do
+            await answer_steps(ask, destinations.look(*addresses))
 
     def _settle(self, topics: tuple[str, ...], task: asyncio.Task[Addresses]) -> None:
         """Forget an answer that is none: cancelled, or failed (which those who wait for it are told)."""

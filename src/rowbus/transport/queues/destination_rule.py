@@ -29,13 +29,12 @@ from rowbus.transport.queues.catalog.ownership import advice
 from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 
     from rowbus.database.statements import Statement, Steps
     from rowbus.messages.address import QueueAddress
     from rowbus.settings import Allowed
     from rowbus.transport.queues.catalog.ownership import Ownership
-    from rowbus.transport.queues.table import QueueTable
 
     Ask = Callable[[Statement[Any]], Awaitable[Any]]
     Doubtful = MutableMapping[QueueAddress, "Destinations"]
@@ -147,30 +146,39 @@ class Destinations:
                 f"messages of {self._queue} are sent on to {self._rule.allowed} only; {self._remedy}",
             )
 
-    def look(self, destination: QueueAddress, *, keeps: bool = False) -> Steps[None]:
-        """As `require`, for a destination that is allowed, or that the operator's rule is not about."""
-        if self.knows(destination):
+    def look(self, *destinations: QueueAddress, keeps: bool = False) -> Steps[None]:
+        """As `require`, for destinations that are allowed, or that the operator's rule is not about; asked together.
+
+        One that is refused is told before one where nothing is.
+        """
+        asked = [each for each in destinations if not self.knows(each)]
+        if not asked:
             return
-        is_named = self._rule.names(destination)
-        reason, is_firm = yield from find_standing(destination, self._queue, is_named=is_named, keeps=keeps)
-        if reason is None:
-            self._doubtful[destination] = self  # something may be there when it is sent to
-            raise QueueNotFoundError(
-                f"Failed to send to {destination}: the queue does not exist; create it with `rowbus queue create`.",
-                queue=str(destination),
-            )
-        if reason:
-            raise self._refused(destination, reason)
-        if is_firm:
-            self._remember(destination)
-        else:
-            self._doubtful[destination] = self
+        named = frozenset(filter(self._rule.names, asked))
+        found = yield from find_standings(asked, self._queue, named, keeps=keeps)
+        for destination, standing in found.items():
+            self._note(destination, standing)
+        for destination in asked:
+            if reason := found[destination].reason:
+                raise self._refused(destination, reason)
+        for destination in asked:
+            if found[destination].reason is None:
+                raise QueueNotFoundError(
+                    f"Failed to send to {destination}: the queue does not exist; create it with `rowbus queue create`.",
+                    queue=str(destination),
+                )
 
     def knows(self, destination: QueueAddress) -> bool:
         """Say whether a destination is known to be a queue, from when it was last asked about."""
         return self._known.get(destination, 0.0) > self._clock()
 
-    def _remember(self, destination: QueueAddress) -> None:
+    def _note(self, destination: QueueAddress, standing: Standing) -> None:
+        """Remember a queue that nobody could change; something else may be there when it is sent to."""
+        if standing.reason:
+            return
+        if standing.reason is None or not standing.is_firm:
+            self._doubtful[destination] = self
+            return
         self._doubtful.pop(destination, None)
         self._known[destination] = self._clock() + FOR_SECONDS
         self._known.move_to_end(destination)
@@ -186,31 +194,50 @@ class Destinations:
         )
 
 
-def find_standing(
-    destination: QueueAddress, queue: QueueAddress, *, is_named: bool, keeps: bool = False
-) -> Steps[Standing]:
-    """Ask whether a destination that a message of `queue` names is a queue, and whose code it runs.
+def find_standings(
+    destinations: Sequence[QueueAddress],
+    queue: QueueAddress,
+    named: Collection[QueueAddress] = (),
+    *,
+    keeps: bool = False,
+) -> Steps[dict[QueueAddress, Standing]]:
+    """Ask which destinations that a message of `queue` names are queues, and whose code they run; at least one.
 
-    The owner of one that the operator `is_named` for is not asked about. With `keeps`, in the transaction that sends
-    there, one that strangers could change is locked and asked about again; else nothing is locked.
+    The owners of those that the operator `named` are not asked about. With `keeps`, in the transaction that sends
+    there, those that strangers could change are locked and asked about again; else nothing is locked.
     """
-    table = queue_table(destination)
-    found = yield from _ask(table, queue, is_named=is_named)
-    if not keeps or found != Standing("", is_firm=False):
-        return found
-    yield from table.keep()
-    return (yield from _ask(table, queue, is_named=is_named))
+    found = yield from _ask(destinations, queue, named)
+    kept = [each for each in destinations if keeps and found[each] == Standing("", is_firm=False)]
+    if kept:
+        for each in kept:
+            yield from queue_table(each).keep()
+        found |= yield from _ask(kept, queue, named)
+    return found
 
 
-def _ask(table: QueueTable, queue: QueueAddress, *, is_named: bool) -> Steps[Standing]:
-    is_queue: bool | None = yield table.is_queue()
-    if not is_queue:
-        return Standing(None if is_queue is None else NO_QUEUE)
-    asked = None if is_named else table.ownership(queue)
-    if asked is None:
-        return Standing("")
-    whose: Ownership | None = yield asked
+def _ask(
+    destinations: Sequence[QueueAddress], queue: QueueAddress, named: Collection[QueueAddress]
+) -> Steps[dict[QueueAddress, Standing]]:
+    table = queue_table(destinations[0])
+    are_queues: dict[QueueAddress, bool] = {}
+    for statement in table.are_queues(destinations):
+        are_queues |= yield statement
+    asked = [each for each in destinations if are_queues.get(each) and each not in named]
+    question = table.ownerships(asked, queue) if asked else None
+    owners: Mapping[QueueAddress, Ownership] = {} if question is None else (yield question)
+    owned = frozenset(() if question is None else asked)
+    return {
+        each: _judge(owners.get(each)) if each in owned else _judge_unowned(are_queues.get(each))
+        for each in destinations
+    }
+
+
+def _judge(whose: Ownership | None) -> Standing:
     if whose is None:
         return Standing(None)
     reason = whose.reason or whose.runs
     return Standing(f"{reason}; {advice(reason)}" if reason else "", whose.is_firm)
+
+
+def _judge_unowned(is_queue: bool | None) -> Standing:  # noqa: FBT001 - None where nothing is
+    return Standing(NO_QUEUE if is_queue is False else "" if is_queue else None)

@@ -101,15 +101,15 @@ def guard(addresses: Iterable[QueueAddress], schemas: Iterable[str] = ()) -> lis
     return [Statement(query, {"tables": tables, "schemas": [*schemas]}, no_rows)] if tables else []
 
 
-def find_owners(addresses: Iterable[QueueAddress]) -> Statement[Mapping[QueueAddress, Ownership]]:
-    """Say whose tables these are; missing ones are left out. Reads nothing of theirs, and waits for nobody."""
+def find_owners(
+    addresses: Iterable[QueueAddress], beside: QueueAddress | None = None
+) -> Statement[Mapping[QueueAddress, Ownership]]:
+    """Say whose tables these are; missing ones are left out. Reads nothing of theirs, and waits for nobody.
+
+    Who owns the queue `beside` is trusted, too.
+    """
     named = list(addresses)
-    return _asked([one.schema for one in named], [one.table for one in named], _ownerships)
-
-
-def find_ownership(address: QueueAddress, beside: QueueAddress) -> Statement[Ownership | None]:
-    """Say whose a table is, None if it is missing; who owns the queue `beside` is trusted, too. Locks nothing."""
-    return _asked([address.schema], [address.table], _ownership, beside)
+    return _asked([one.schema for one in named], [one.table for one in named], _ownerships, beside)
 
 
 def _asked(
@@ -164,10 +164,6 @@ def _ownerships(rows: Rows, _count: int) -> dict[QueueAddress, Ownership]:
     return {
         QueueAddress(schema, name): Ownership(*facts) for schema, name, *facts in rows if name is not None
     }
-
-
-def _ownership(rows: Rows, _count: int) -> Ownership | None:
-    return next((Ownership(*facts) for _schema, name, *facts in rows if name is not None), None)
 
 
 def _schema_owner(rows: Rows, _count: int) -> str | None:

@@ -24,20 +24,20 @@ from rowbus.database.statements import (
     raw_source,
     scalar,
 )
+from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.message import MessageRow, PeekedMessage, random_uuid_texts, random_uuids
 from rowbus.settings import LARGEST_MESSAGE, LONGEST_HEADERS_READ, LONGEST_READ
 from rowbus.transport.queues.lookout import presence
-from rowbus.transport.queues.owners import find_ownership
+from rowbus.transport.queues.owners import find_owners
 from rowbus.transport.queues.shape import QueueColumn, takes_messages
 from rowbus.transport.queues.table import OversizedMessage, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
 
     from rowbus.database.statements import Row, Rows
-    from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
     from rowbus.transport.queues.catalog.ownership import Ownership
     from rowbus.transport.queues.table import MovedMessage
@@ -247,12 +247,19 @@ class QueueTable:
 
     def is_queue(self) -> Statement[bool | None]:
         """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
-        names = {"schema_name": self.address.schema, "table_name": self.address.table}
-        return Statement(self._once("is_queue", "Failed to look for the columns of"), names, _is_queue)
+        (asked,) = self.are_queues([self.address])
+        return Statement(asked.query, asked.parameters, _is_queue)
 
-    def ownership(self, beside: QueueAddress) -> Statement[Ownership | None]:
-        """Say whose the table is to a role that trusts the owner of the queue `beside`, too. Locks nothing."""
-        return find_ownership(self.address, beside)
+    def are_queues(self, addresses: Sequence[QueueAddress]) -> list[Statement[Mapping[QueueAddress, bool]]]:
+        """Say of tables whether they have a queue's columns; missing ones are left out. Locks nothing."""
+        names = {"schemas": [each.schema for each in addresses], "tables": [each.table for each in addresses]}
+        return [Statement(self._once("are_queues", "Failed to look for the columns of"), names, _are_queues)]
+
+    def ownerships(
+        self, addresses: Sequence[QueueAddress], beside: QueueAddress
+    ) -> Statement[Mapping[QueueAddress, Ownership]]:
+        """Say whose tables are to a role that trusts the owner of the queue `beside`, too. Locks nothing."""
+        return find_owners(addresses, beside)
 
     def keep(self) -> list[Statement[None]]:
         """Keep the table as it is for the rest of the transaction; locks as a send, and runs nothing of its owner's."""
@@ -367,10 +374,16 @@ def _place(rows: Rows, _count: int) -> Place | None:
     return Place._make(rows[0]) if rows else None
 
 
-def _is_queue(rows: Rows, _count: int) -> bool | None:
+def _is_queue(rows: Rows, count: int) -> bool | None:
+    return next(iter(_are_queues(rows, count).values()), None)
+
+
+def _are_queues(rows: Rows, _count: int) -> dict[QueueAddress, bool]:
     """Read the columns; what is there and no table, a view perhaps, is no queue whatever its columns."""
-    is_table = all(row[-1] for row in rows)
-    return is_table and takes_messages(QueueColumn(*row[:-1]) for row in rows) if rows else None
+    return {
+        QueueAddress(schema, name): is_table and takes_messages(map(QueueColumn, *columns))
+        for schema, name, is_table, *columns in rows
+    }
 
 
 def _oversized(rows: Rows, _count: int) -> list[OversizedMessage]:

@@ -25,7 +25,7 @@ from rowbus.transport.queues.sqlserver_shape import NEEDED, Index, header_warnin
 from rowbus.transport.queues.table import OversizedMessage, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
 
     from rowbus.database.statements import Row, Rows
@@ -227,7 +227,13 @@ class QueueTable:
         probe = known_columns(self.address)
         return Statement(probe.query, probe.parameters, _is_queue)
 
-    def ownership(self, _beside: QueueAddress) -> None:
+    def are_queues(
+        self, addresses: Sequence[SqlServerAddress]
+    ) -> list[Statement[Mapping[QueueAddress, bool]]]:
+        """Say of tables whether they have a queue's columns, each by itself; missing ones are left out."""
+        return [_are_queues(each) for each in addresses]
+
+    def ownerships(self, _addresses: Sequence[QueueAddress], _beside: QueueAddress) -> None:
         """Return None: whose tables these are is not asked here."""
 
     def keep(self) -> list[Statement[None]]:
@@ -395,6 +401,14 @@ def _row(row: Row) -> MessageRow:
 
 def _place(rows: Rows, _count: int) -> Place | None:
     return Place(merged(rows[0][0]), rows[0][1]) if rows else None
+
+
+def _are_queues(address: SqlServerAddress) -> Statement[Mapping[QueueAddress, bool]]:
+    def decode(rows: Rows, count: int) -> dict[QueueAddress, bool]:
+        return {address: bool(_is_queue(rows, count))} if rows else {}
+
+    probe = known_columns(address)
+    return Statement(probe.query, probe.parameters, decode)
 
 
 def _is_queue(rows: Rows, count: int) -> bool | None:

@@ -16,7 +16,7 @@ from rowbus.messages.address import refuse_missing
 from rowbus.settings import LARGEST_MESSAGE, LONGEST_READ
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
 
     from rowbus.database.statements import Query, Row, Statement
@@ -212,8 +212,14 @@ class QueueTable(MessageTable, Protocol):
         """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
         raise NotImplementedError
 
-    def ownership(self, beside: QueueAddress) -> Statement[Ownership | None] | None:
-        """Say whose the table is to a role that trusts the owner of the queue `beside`; None where it runs no code."""
+    def are_queues(self, addresses: Sequence[Any], /) -> list[Statement[Mapping[QueueAddress, bool]]]:
+        """Say of tables whether they have a queue's columns; missing ones are left out. Locks nothing."""
+        raise NotImplementedError
+
+    def ownerships(
+        self, addresses: Sequence[QueueAddress], beside: QueueAddress
+    ) -> Statement[Mapping[QueueAddress, Ownership]] | None:
+        """Say whose tables are to a role that trusts the owner of the queue `beside`; None where they run no code."""
         raise NotImplementedError
 
     def keep(self) -> list[Statement[None]]:

@@ -18,7 +18,7 @@ from rowbus.messages.headers import decode_headers, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage, new_message_id
 from rowbus.running.bounded import Bounded
 from rowbus.settings import AllowedDestinations
-from rowbus.transport.queues.destination_rule import ANY_QUEUE, Standing, destination_rule, find_standing
+from rowbus.transport.queues.destination_rule import ANY_QUEUE, Standing, destination_rule, find_standings
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.recoverability import failed_message
 from rowbus.transport.recoverability.failed_message import attempts_header, failed_before
@@ -281,9 +281,10 @@ class _Moving:
         """Say whether an address is that of a queue, which it stays; the database is asked once."""
         if address not in self._found:
             is_named = address == self._to or self._rule.names(address)
-            asked = find_standing(address, self._error_queue, is_named=is_named, keeps=True)
+            named = [address] if is_named else []
+            asked = find_standings([address], self._error_queue, named, keeps=True)
             self._found[address] = (
-                run_steps_now(self._session, asked) if address.can_exist else Standing(None)
+                run_steps_now(self._session, asked)[address] if address.can_exist else Standing(None)
             )
         return self._found[address]
 

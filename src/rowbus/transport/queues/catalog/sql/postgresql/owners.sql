@@ -75,6 +75,18 @@ trusted as materialized (
     ) as role
 ),
 
+named as materialized (
+    select
+        pg_catalog.array_agg(namespace.oid) as schemas,
+        pg_catalog.array_agg(relation.oid) as tables
+    from unnest(:'schemas'::text[], :'tables'::text[]) as named (schema, name)
+    inner join pg_catalog.pg_namespace as namespace on namespace.nspname::text = named.schema
+    left join pg_catalog.pg_class as relation
+        on namespace.oid = relation.relnamespace and relation.relname::text = named.name
+),
+
+-- arrays keep the planner's estimate small, above which it has the plan compiled, for seconds: however many are named, and
+-- whatever else is in the database
 relations as (
     select
         relation.oid,
@@ -84,10 +96,10 @@ relations as (
         namespace.nspname,
         namespace.nspowner,
         namespace.nspacl
-    from unnest(:'schemas'::text[], :'tables'::text[]) as named (schema, name)
-    inner join pg_catalog.pg_namespace as namespace on namespace.nspname::text = named.schema
-    left join pg_catalog.pg_class as relation
-        on namespace.oid = relation.relnamespace and relation.relname::text = named.name
+    from named
+    cross join lateral unnest(named.schemas, named.tables) as pair (schema, oid)
+    inner join pg_catalog.pg_namespace as namespace on pair.schema = namespace.oid
+    left join pg_catalog.pg_class as relation on pair.oid = relation.oid
 )
 
 select
@@ -162,8 +174,7 @@ cross join lateral (
         ) as next
     )
 
-    -- arrays keep the planner's estimate small, above which it has the plan compiled, for seconds
-    select
+    select -- arrays, as above
         pg_catalog.array_agg(whole.oid) filter (where whole.is_table) as tables,
         pg_catalog.array_agg(whole.oid) filter (where not whole.is_table) as types
     from whole
@@ -207,7 +218,7 @@ cross join lateral (
                 'pg_catalog.pg_constraint'::regclass as catalogue,
                 part.oid
             from pg_catalog.pg_constraint as part
-            where part.contypid = any(made_of.types)
+            where part.contypid = any(made_of.types) and part.contypid <> 0 -- as most are
             union all
             select
                 'pg_catalog.pg_policy'::regclass as catalogue,
