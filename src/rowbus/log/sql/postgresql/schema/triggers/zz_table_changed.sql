@@ -7,6 +7,7 @@ returns event_trigger
 language plpgsql
 security definer
 set search_path = pg_catalog, pgq, pg_temp
+set jit = off -- in a database of many tables the plan would be compiled for each command, which takes longer than it runs
 as $$
 declare
     v_rewritten oid[];

@@ -85,9 +85,8 @@ named as materialized (
         on namespace.oid = relation.relnamespace and relation.relname::text = named.name
 ),
 
--- arrays keep the planner's estimate small, above which it has the plan compiled, for seconds: however many are named, and
--- whatever else is in the database
 relations as (
+    -- arrays keep the planner's estimate small, however many are named; above it the plan is compiled, for seconds
     select
         relation.oid,
         relation.relname,
