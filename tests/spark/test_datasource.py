@@ -72,6 +72,18 @@ def test_a_worker_that_looks_for_data_sources_loads_neither_arrow_nor_drivers() 
     assert shown.stdout.strip() == "[]"
 
 
+def test_what_a_process_has_loaded_is_left_out_of_collections_after_its_tasks() -> None:
+    reads = "from rowbus.spark.log_source.read import *; [*read_partition(InputPartition(None), None)]"
+    plans = "import pyspark_rowbus; pyspark_rowbus.DefaultSource({'log': 'a'}).schema()"
+    for program in (reads, plans):
+        counts = [
+            sys.executable,
+            "-c",
+            f"import gc; {program}; print(gc.get_freeze_count() > len(gc.get_objects()))",
+        ]
+        assert subprocess.run(counts, capture_output=True, text=True, check=True).stdout == "True\n", program
+
+
 class Numbers(DataSourceReader):
     """Reads what the options say: whole numbers up to `queue`."""
 

@@ -80,6 +80,20 @@ def test_every_event_is_read_by_blocks_whichever_of_its_columns_have_values(
     assert found == orders.all(f"select {columns} from {table} order by ev_id")
 
 
+@pytest.mark.parametrize("extra", [None, "x"])
+def test_blocks_are_looked_at_again_only_for_events_that_were_left_out(
+    orders: Orders, batch: Batch, extra: str | None
+) -> None:
+    orders.connection.execute("select pgq.insert_event('orders', 'a', 'b', null, null, null, %s)", (extra,))
+    orders.tick()
+    [part] = batch(minPartitions=2).partitions()
+    first, again = (query.native for query in part.queries(list(COLUMNS)))
+    with orders.connection.transaction():
+        orders.connection.execute(first)
+        plan = str(orders.connection.execute(b"explain analyze " + again).fetchall())
+    assert ("never executed" in plan) == (extra is None)
+
+
 def test_a_range_is_named_by_ticks_times_words_and_offsets(
     orders: Orders, batch: Batch, stream: Streams, ticks: list[int]
 ) -> None:

@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
 )
 
 from rowbus.errors import ConfigurationError
+from rowbus.spark.datasource import spare_collections
 from rowbus.spark.lake.files import DataFile, Files, Layout, read, remove
 from rowbus.spark.lake.options import LAKE_SINK
 from rowbus.spark.lake.storage import address
@@ -154,7 +155,9 @@ def _write(settings: LakeSettings, batches: Iterator[pa.RecordBatch]) -> Written
     context = TaskContext.get()
     query = context.getLocalProperty(_QUERY) if context else None
     label = f"{(query or 'batch')[:8]}-{context.partitionId() if context else 0}"
-    return WrittenFiles(query, Files(settings.staged, label).write(batches))
+    written = WrittenFiles(query, Files(settings.staged, label).write(batches))
+    spare_collections()
+    return written
 
 
 def _commit(

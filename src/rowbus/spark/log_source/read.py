@@ -14,6 +14,7 @@ from pyspark.sql.datasource import InputPartition
 from rowbus.database.postgresql.arrow import Access, arrow_session, conform
 from rowbus.errors import DataLossError, StorageError
 from rowbus.spark.captured import reading_rows
+from rowbus.spark.datasource import spare_collections
 from rowbus.spark.json_rows.decoder import decoded
 from rowbus.spark.json_rows.layout import Layout
 from rowbus.spark.log_source.changes import AFTER, ChangeLayout, changes_decoded, decoder_of, keys_of
@@ -122,6 +123,7 @@ def read_partition(partition: InputPartition, layout: RowLayout) -> Iterator[pa.
     if isinstance(partition, LogPartition):
         columns = {name: COLUMNS[name] for name in layout.needed}
         yield from _decoded(_read(partition, columns), layout)
+    spare_collections()
 
 
 def _standing_rows(partition: RowsPartition, layout: ChangeLayout) -> Iterator[pa.RecordBatch]:

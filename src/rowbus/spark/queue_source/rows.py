@@ -17,6 +17,7 @@ from rowbus.database.postgresql.arrow import Access, arrow_session
 from rowbus.errors import InvalidTimestampError, MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers, parse_enclosed_types
 from rowbus.messages.timestamps import parse_timestamp
+from rowbus.spark.datasource import spare_collections
 from rowbus.spark.filters import NO_CONDITIONS
 from rowbus.spark.json_rows.decoder import as_text, decoded
 from rowbus.spark.json_rows.layout import struct_of
@@ -77,6 +78,7 @@ def _read(access: Access, query: Query, queue: str, shape: Shape) -> Iterator[pa
     with arrow_session(access, prepare_reading()) as session:
         for rows in session.batches(query):
             yield to_batch(rows, queue, shape, schema)
+    spare_collections()
 
 
 def to_batch(rows: pa.RecordBatch, queue: str, shape: Shape, schema: pa.Schema) -> pa.RecordBatch:

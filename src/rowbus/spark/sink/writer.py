@@ -22,6 +22,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, PermissionDeniedError, StorageError
+from rowbus.spark.datasource import spare_collections
 from rowbus.spark.options import REQUIRED, Option, choice, integer, parse_options, text
 from rowbus.spark.schema import ensure
 from rowbus.spark.sink.commit import batch_commit
@@ -156,6 +157,7 @@ class Sink:
         with Database(self.dsn, application_name="rowbus spark sink").session() as session:
             ensure(session)
             part = self._part(session, attempt, chain([first], batches), first.schema)
+        spare_collections()
         return PartMessage(part)
 
     def _part(

@@ -32,6 +32,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, StorageError
 from rowbus.spark.captured import COLUMNS, STAGED, changes_of, describe_source_tables
 from rowbus.spark.checkpoint import find_end, positions
+from rowbus.spark.datasource import spare_collections
 from rowbus.spark.lake.files import GROUP, DataFile, Files, Layout, in_pieces, read, read_groups, remove
 from rowbus.spark.lake.storage import address, file_system
 from rowbus.spark.lake.table import AppTransaction
@@ -197,6 +198,7 @@ class TablesWriter(DataSourceStreamArrowWriter):
         staging = changes_with_origins if self._settings.origins else changes_of
         changes = (_by_name(staging(piece)) for piece in in_pieces(batches))
         files = Files(self._settings.staged, label).write(changes)
+        spare_collections()
         return StagedFiles(query, files)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name

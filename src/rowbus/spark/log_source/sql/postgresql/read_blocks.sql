@@ -1,4 +1,4 @@
--- Read the events between two snapshots from some blocks of a table: all, or those that `read_lean_blocks` does not give.
+-- Read the events between two snapshots from some blocks of a table: all, or those that `read_lean_blocks` has left out.
 -- A column that is not wanted is NULL.
 -- A condition that is NULL is none: PostgreSQL's planner removes it.
 -- Only literals, as COPY takes no parameters. Locks the table against TRUNCATE until the transaction ends. Returns the
@@ -21,6 +21,7 @@ from :"schema".:"table" as ev
 where
     ev.ctid >= :'first'::tid
     and ev.ctid < :'end'::tid
+    and (:'all' or current_setting('rowbus.left_out', true) = 'yes')
     and (
         :'all'
         or ev.ev_retry is not null
