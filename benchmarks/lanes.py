@@ -1,7 +1,9 @@
 """Costs of lanes, limits by key and unique sends: the same messages with and without, in one process; and what waits.
 
+Order by key is for several processes: it is measured in eight, too, that rest when the messages are committed.
+
 Invariant: both sides receive the same messages, with the same handler and the same number in hand at a time; those of
-the side with lanes are in their lanes before it begins.
+the side with lanes are in their lanes before it begins, and each of several processes has its own.
 """
 
 from __future__ import annotations
@@ -10,17 +12,25 @@ import asyncio
 import itertools
 import statistics
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing.synchronize import Event, Semaphore
 from typing import NamedTuple
 
 import psycopg
 
 import rowbus
 from benchmarks import idle
+from benchmarks.growth.workers import PAUSE as LOOK
+from benchmarks.growth.workers import PROCESSES, receiving
 from benchmarks.measuring import Side, ratio
 from benchmarks.receiving import serve
 from benchmarks.reporting import Bench, Result, show
-from benchmarks.workload import BODY, ERROR, MESSAGE, TABLE, PlaceOrder, empty, headers_text, run
+from benchmarks.workload import BODY, ERROR, MESSAGE, QUEUE, TABLE, PlaceOrder, empty, headers_text, run
+from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import control
+from rowbus.transport.lanes.lane_table import PATIENCE, LaneTable
 
 AT_ONCE = 8
 KEYS = 10_000
@@ -92,6 +102,77 @@ def _drop_lanes(dsn: str) -> None:
     run(dsn, *(control(f'drop table "{name}"'.encode(), f"Failed to drop {name}") for name in names))
 
 
+class Processes:
+    """Eight processes that receive, one message or batch at a time each, by lanes of keys or without."""
+
+    def __init__(self, dsn: str, messages: int, *, batch_size: int, divided: bool) -> None:
+        """Have them handle so many messages at once. No I/O."""
+        self._dsn, self._messages, self._batch_size = dsn, messages, batch_size
+        self._lanes = KINDS[0].lanes if divided else None
+        self._handled = PROCESSES.Semaphore(0)
+        self.side = Side("with lanes" if divided else "without", self._send, self._commit, self._run)
+
+    @contextmanager
+    def _run(self) -> Generator[list[int]]:
+        """Have them run meanwhile, after a first wave of messages, in which sessions begin and plans are made."""
+        _drop_lanes(self._dsn)
+        empty(self._dsn)
+        work = partial(_receive, lanes=self._lanes, handled=self._handled)
+        with receiving(self._dsn, work, AT_ONCE, self._batch_size) as processes:
+            self._settle()
+            self._send()
+            self._commit()
+            yield processes
+
+    def _settle(self) -> None:
+        """Wait until each process has its lane."""
+        lanes = [] if self._lanes is None else self._lanes.addresses(QUEUE)
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            session, survey = Session(connection), LaneTable(QUEUE).survey(lanes, PATIENCE)
+            while len({holder.process for holder in session.run(survey).holders.values()}) < len(lanes):
+                time.sleep(LOOK)
+
+    def _send(self) -> None:
+        kind = KINDS[0]
+        header = (kind.header, kind.prefix, kind.values)
+        self._sending = psycopg.connect(self._dsn)
+        self._sending.execute(FILL, (headers_text(), *header, BODY, self._messages))
+        Session(self._sending).run_all(TABLE.notify())
+
+    def _commit(self) -> int:
+        """Have the processes see the messages, and wait until all are handled."""
+        done = self._handled.get_value() + self._messages
+        self._sending.commit()
+        self._sending.close()
+        while self._handled.get_value() < done:
+            time.sleep(LOOK)
+        return self._messages
+
+
+def _receive(
+    dsn: str,
+    batch_size: int,
+    ready: Semaphore,
+    over: Event,
+    *,
+    lanes: rowbus.Lanes | None,
+    handled: Semaphore,
+) -> None:
+    settings = rowbus.EndpointSettings(concurrency=1, batch_size=batch_size)
+    endpoint = rowbus.Endpoint("bench", database=dsn, settings=settings, lanes=lanes, delayed_delivery=None)
+
+    @endpoint.handler
+    async def count(_message: PlaceOrder) -> None:
+        handled.release()
+
+    async def receive() -> None:
+        async with endpoint:
+            ready.release()
+            await asyncio.to_thread(over.wait)
+
+    asyncio.run(receive())
+
+
 def _limited_side(dsn: str, messages: int, *, batch_size: int, limited: bool) -> Side:
     """An endpoint with a no-op handler, with a limit by key or without."""
     limit = rowbus.Concurrency(2, by="order_id") if limited else None
@@ -147,7 +228,20 @@ def lanes(bench: Bench) -> list[Result]:
             plain = _side(bench.dsn, messages, kind, batch_size=batch_size, divided=False)
             title = f"(l) {kind.title}, batches of {batch_size}"
             results.append(_compare(bench, title, ours, plain, kind.target))
-    return [*results, *_limits(bench), _unique(bench), *waits(bench), *idle_lanes(bench)]
+    return [*results, *processes(bench), *_limits(bench), _unique(bench), *waits(bench), *idle_lanes(bench)]
+
+
+def processes(bench: Bench) -> list[Result]:
+    """(l) Order by key over eight processes."""
+    results: list[Result] = []
+    for count, batch_size in ((4_000, 1), (40_000, 100)):
+        ours, plain = (
+            Processes(bench.dsn, bench.messages(count), batch_size=batch_size, divided=divided).side
+            for divided in (True, False)
+        )
+        title = f"(l) {KEYS:,} keys over {AT_ONCE} processes, batches of {batch_size}"
+        results.append(_compare(bench, title, ours, plain, KINDS[0].target))
+    return results
 
 
 def _limits(bench: Bench) -> list[Result]:

@@ -10,8 +10,8 @@ import gc
 import os
 import statistics
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,14 +37,22 @@ class Measurement:
         return self.messages / self.seconds
 
 
+def alone() -> AbstractContextManager[Iterable[int]]:
+    """Have no other processes run."""
+    return nullcontext(())
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a comparison: `prepare` makes the table ready, `work` does it and returns how many messages."""
+    """One side of a comparison: `prepare` makes the table ready, `work` does it and returns how many messages.
+
+    `around` both, other processes run, whose numbers it gives: their CPU is the client's.
+    """
 
     name: str
     prepare: Callable[[], None]
     work: Callable[[], int]
-    around: Callable[[], AbstractContextManager[object]] | None = None
+    around: Callable[[], AbstractContextManager[Iterable[int]]] = alone
 
 
 class Meter:
@@ -57,21 +65,17 @@ class Meter:
 
     def measure(self, side: Side) -> Measurement:
         """Prepare, then run the work once."""
-        side.prepare()
-        self._connection.execute("checkpoint")
-        gc.collect()
-        wal, server = self._wal(), server_cpu(self._postmaster)
-        client, started = _client_cpu(), time.perf_counter()
-        messages = side.work()
-        seconds, client = time.perf_counter() - started, _client_cpu() - client
-        time.sleep(REAPING)
-        return Measurement(
-            messages,
-            seconds,
-            client,
-            server_cpu(self._postmaster) - server,
-            self._wal() - wal,
-        )
+        with side.around() as others:
+            side.prepare()
+            self._connection.execute("checkpoint")
+            gc.collect()
+            wal, server = self._wal(), server_cpu(self._postmaster)
+            client, started = _client_cpu(others), time.perf_counter()
+            messages = side.work()
+            seconds, client = time.perf_counter() - started, _client_cpu(others) - client
+            time.sleep(REAPING)
+            server = server_cpu(self._postmaster) - server
+            return Measurement(messages, seconds, client, server, self._wal() - wal)
 
     def alternate(self, sides: list[Side], rounds: int) -> dict[str, list[Measurement]]:
         """Run the sides in turn, `rounds` times, in changing order; the first, cold round is not counted."""
@@ -125,6 +129,7 @@ def _cpu(pid: int, *, reaped: bool) -> list[int]:
     return [int(value) for value in _fields(pid)[11 : 15 if reaped else 13]]
 
 
-def _client_cpu() -> float:
+def _client_cpu(others: Iterable[int]) -> float:
     times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    own = times.user + times.system + times.children_user + times.children_system
+    return own + sum(sum(_cpu(pid, reaped=False)) for pid in others) / TICKS

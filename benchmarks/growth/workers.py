@@ -36,6 +36,7 @@ LINES = {
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload([__name__])
 Receive = Callable[[str, int, Semaphore, Event], None]
+"""What a process runs: it receives from this database so many at once, says that it does, and ends with the event."""
 
 
 def workers(bench: Bench) -> list[Result]:
@@ -55,7 +56,7 @@ def workers(bench: Bench) -> list[Result]:
 def _rate(dsn: str, receive: Receive, count: int, messages: int, batch_size: int) -> float:
     empty(dsn)
     with (
-        _receiving(dsn, receive, count, batch_size),
+        receiving(dsn, receive, count, batch_size),
         psycopg.connect(dsn, autocommit=True) as connection,
     ):
         _wave(connection, messages // 2)
@@ -74,8 +75,8 @@ def _wave(connection: psycopg.Connection, messages: int) -> float:
 
 
 @contextmanager
-def _receiving(dsn: str, receive: Receive, count: int, batch_size: int) -> Generator[None]:
-    """Have so many processes receive meanwhile."""
+def receiving(dsn: str, receive: Receive, count: int, batch_size: int) -> Generator[list[int]]:
+    """Have so many processes receive meanwhile, and give their numbers."""
     ready, over = PROCESSES.Semaphore(0), PROCESSES.Event()
     started = [PROCESSES.Process(target=receive, args=(dsn, batch_size, ready, over)) for _ in range(count)]
     try:
@@ -83,7 +84,7 @@ def _receiving(dsn: str, receive: Receive, count: int, batch_size: int) -> Gener
             process.start()
         for _ in started:
             assert ready.acquire(timeout=PATIENCE), "a process does not receive"
-        yield
+        yield [process.pid for process in started if process.pid is not None]
     finally:
         over.set()
         for process in started:
