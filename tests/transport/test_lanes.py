@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,7 +16,7 @@ from rowbus.messages.message import MessageRow, OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.transport.lanes.order import SOON, Order
 from rowbus.transport.lanes.rule import Holder, Survey, assign
-from rowbus.transport.lanes.turns import Equipment, Shelf, Turns
+from rowbus.transport.lanes.turns import LONG, SHORT, Equipment, Shelf, Turns
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
 
@@ -104,9 +103,13 @@ async def test_a_lane_that_rested_has_saved_no_turns_up() -> None:
     assert abs(later.count("a") - later.count("b")) <= 2
 
 
-async def test_lanes_have_their_own_sessions_again_and_equally_many_turns() -> None:
+class IdleSession:
+    closed = False
+
+
+async def test_lanes_have_their_own_sessions_again_and_about_equally_many_turns() -> None:
     shelf, taken = Shelf(), list[str]()
-    first, second = (Equipment(cast("Any", SimpleNamespace(closed=False)), None, None) for _ in range(2))
+    first, second = (Equipment(cast("Any", IdleSession()), None, None) for _ in range(2))
     await shelf.put("a", first)
     await shelf.put("b", second)
     assert shelf.take("a") is first
@@ -118,40 +121,55 @@ async def test_lanes_have_their_own_sessions_again_and_equally_many_turns() -> N
     async with asyncio.TaskGroup() as group:
         for lane in "bca":
             for _ in range(2):
-                group.create_task(take_turns(turns, lane, 10, taken))
-    rounds = [taken[at : at + 3] for at in range(9, 48, 3)]
-    assert {tuple(sorted(one)) for one in rounds} == {("a", "b", "c")}
-    assert {one[0] for one in rounds} == {"a"}
+                group.create_task(take_turns(turns, lane, 20, taken))
+    ahead = [taken[:at].count("a") - min(taken[:at].count("b"), taken[:at].count("c")) for at in range(60)]
+    assert 5 < max(ahead) <= LONG / SHORT + 1
 
 
 async def test_a_turn_that_nobody_waits_for_any_more_goes_to_the_next() -> None:
-    turns, taken = Turns({"a": 1, "b": 1}, 1), list[str]()
+    clock, taken = [0.0], list[str]()
+    turns = Turns({"a": 1, "b": 1}, 1, lambda: clock[0])
     async with turns.turn("a"):
-        gone = asyncio.create_task(take_turns(turns, "a", 1, taken))
+        gone, gone_late = (asyncio.create_task(take_turns(turns, "b", 1, [])) for _ in range(2))
         next_one = asyncio.create_task(take_turns(turns, "b", 1, taken))
         await asyncio.sleep(0)
-        assert turns.others_wait("a")
         gone.cancel()
+        await asyncio.wait([gone])
+    gone_late.cancel()
     await next_one
-    assert taken == ["b"]
-    async with turns.turn("a"):
-        assert not turns.others_wait("a")
+    assert (gone.cancelled(), gone_late.cancelled(), taken) == (True, True, ["b"])
+    async with turns.turn("a") as turn:
+        clock[0] += LONG
+        assert not turn.is_over
         late = asyncio.create_task(take_turns(turns, "b", 1, taken))
         await asyncio.sleep(0)
+        assert turn.is_over
     late.cancel()
     async with asyncio.timeout(5):
         await take_turns(turns, "a", 1, taken)
 
 
-async def test_a_turn_goes_on_for_a_moment_though_others_wait() -> None:
-    clock = [0.0]
+async def test_a_turn_ends_sooner_for_a_lane_that_has_rested_and_a_long_one_counts_for_several() -> None:
+    clock, taken = [0.0], list[str]()
     turns = Turns({"a": 1, "b": 1}, 1, lambda: clock[0])
-    async with turns.turn("a") as turn:
-        waiting = asyncio.create_task(take_turns(turns, "b", 1, []))
+    async with asyncio.TaskGroup() as group, turns.turn("a") as turn:
+        for lane in "ab" * 12:
+            group.create_task(take_turns(turns, lane, 1, taken))
         await asyncio.sleep(0)
-        was_over, clock[0] = turn.is_over, 1.0
-        assert (was_over, turn.is_over) == (False, True)
-    await waiting
+        clock[0] = SHORT
+        assert not turn.is_over
+        clock[0] = LONG
+        assert turn.is_over
+    assert taken[:10] == ["b"] * 10
+
+    await take_turns(turns, "a", 3, taken)
+    async with turns.turn("a") as turn:
+        rested = asyncio.create_task(take_turns(turns, "b", 1, taken))
+        await asyncio.sleep(0)
+        assert not turn.is_over
+        clock[0] += 2 * SHORT
+        assert turn.is_over
+    await rested
 
 
 def test_keys_are_sent_in_one_order_so_that_senders_do_not_wait_for_each_other() -> None:

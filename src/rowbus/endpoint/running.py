@@ -163,7 +163,7 @@ class RunningEndpoint:
             lookout=lookout_of(self.database) if parts.settings.notifications else None,
         )
         receiver.places, receiver.inbox = self._places, self._inbox
-        paused = {address, parts.address} if address in parts.lane_addresses else {address}
+        paused = {address} if address in parts.queues else {address, parts.address}
         names = [PauseSubject("endpoint", parts.name), *(PauseSubject("queue", str(one)) for one in paused)]
         receiver.hold = Hold(pauses_address(parts.addresses), names, hear=self._hear)
         return receiver

@@ -14,6 +14,7 @@ import asyncio
 import time
 from collections import deque
 from contextlib import asynccontextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -22,21 +23,43 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import AsyncSession, ReceiveSession
 
-LASTS: Final = 0.01
-"""Seconds for which a turn goes on, though others wait: a receive then travels with each commit."""
+SHORT: Final = 0.01
+"""Seconds for which a turn goes on, though one waits that has rested or weighs: receives then travel with commits."""
+LONG: Final = 0.1
+"""Seconds for which it goes on, though others wait that have had their share; it counts as so many short ones."""
+
+
+class Share:
+    """What one lane has had of the turns, and who waits for its next."""
+
+    def __init__(self, lane: Hashable, weight: int, *, is_heavy: bool) -> None:
+        """Begin with nothing."""
+        self.lane = lane
+        self.is_heavy = is_heavy
+        self.stride = 1 / weight
+        self.passed = 0.0
+        self.waiting: deque[asyncio.Future[None]] = deque()
+
+
+_stride: Final = attrgetter("stride")
 
 
 class Turn:
     """A turn of one lane."""
 
-    def __init__(self, turns: Turns, lane: Hashable, ends: float) -> None:
-        """Begin; it is to end then, if others wait."""
-        self._turns, self._lane, self._ends = turns, lane, ends
+    def __init__(self, turns: Turns, share: Share) -> None:
+        """Begin."""
+        self._turns, self._share, self._began = turns, share, turns.clock()
+
+    @property
+    def lasts(self) -> float:
+        """The seconds that it has lasted."""
+        return self._turns.clock() - self._began
 
     @property
     def is_over(self) -> bool:
         """Whether the next unit is another lane's."""
-        return self._turns.clock() >= self._ends and self._turns.others_wait(self._lane)
+        return self._turns.others_wait(self._share, self.lasts)
 
 
 class Turns:
@@ -51,16 +74,19 @@ class Turns:
     ) -> None:
         """Give lanes turns by their weights, so many at once; `clock` counts seconds and never goes back.
 
-        Of those that have had equally many, one whose session `is_at_hand` comes first.
+        Of those that weigh the same, and have had about as many, one whose session `is_at_hand` comes first.
         """
         self.clock = clock
         self._is_at_hand = is_at_hand
-        self._strides = {lane: 1 / weight for lane, weight in weights.items()}
-        self._passes = dict.fromkeys(weights, 0.0)
-        self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {lane: deque() for lane in weights}
+        least = min(weights.values())
+        self._shares = {lane: Share(lane, each, is_heavy=each > least) for lane, each in weights.items()}
+        self._waiting: dict[Share, None] = {}  # those for which somebody waits, the first first
+        self._pressing: set[Share] = (
+            set()
+        )  # the heavy ones of them, and those that came with less than the others
         self._free = at_once
         self._at_once = at_once
-        self._now = 0.0  # the pass of the lane that had the last turn
+        self._now = 0.0  # what the lane had had that was next the last time
 
     def change(self, at_once: int) -> None:
         """Have so many in hand at once from now on; what is in hand beyond that finishes first."""
@@ -68,55 +94,81 @@ class Turns:
         self._at_once = at_once
         self._go_on()
 
-    def others_wait(self, lane: Hashable) -> bool:
-        """Say whether a lane that has a turn is to leave the next to another."""
-        return self._free < 0 or any(queue for other, queue in self._waiting.items() if other != lane)
+    def others_wait(self, share: Share, seconds: float) -> bool:
+        """Say whether a lane that has had a turn for so long is to leave the next unit to another."""
+        if seconds < SHORT:
+            return False
+        waiting = self._waiting if seconds >= LONG else self._pressing
+        return self._free < 0 or len(waiting) > (share in waiting)
 
     @asynccontextmanager
     async def turn(self, lane: Hashable) -> AsyncGenerator[Turn]:
         """Wait for a turn, and have it until the end."""
-        await self._wait(lane)
+        share = self._shares[lane]
+        await self._wait(share)
+        turn = Turn(self, share)
         try:
-            yield Turn(self, lane, self.clock() + LASTS)
+            yield turn
         finally:
             self._free += 1
+            if turn.lasts >= LONG:
+                share.passed += share.stride * (LONG / SHORT - 1)
             # not before whose turn this was could ask for the next: it may be the most urgent still
             asyncio.get_running_loop().call_soon(self._go_on)
 
-    async def _wait(self, lane: Hashable) -> None:
-        if self._free > 0 and not any(self._waiting.values()):
-            self._give(lane)
+    async def _wait(self, share: Share) -> None:
+        if self._free > 0 and not self._waiting:
+            self._now = max(self._now, share.passed)
+            self._give(share)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[lane].append(turn)
+        share.waiting.append(turn)
+        self._waiting[share] = None
+        if share.is_heavy or share.passed < self._now:
+            self._pressing.add(share)
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it was given, and nobody takes it
+            if turn in share.waiting:
+                self._leave(share, turn)
+            elif not turn.cancelled():  # it was given, and nobody takes it
                 self._free += 1
                 self._go_on()
-            else:
-                self._waiting[lane].remove(turn)
             raise
 
-    def _give(self, lane: Hashable) -> None:
+    def _leave(self, share: Share, turn: asyncio.Future[None]) -> None:
+        share.waiting.remove(turn)
+        if not share.waiting:
+            del self._waiting[share]
+            self._pressing.discard(share)
+
+    def _give(self, share: Share) -> None:
         self._free -= 1
-        self._now = max(self._passes[lane], self._now)
-        self._passes[lane] = self._now + self._strides[lane]
+        share.passed = max(share.passed, self._now) + share.stride
+        if not share.is_heavy:
+            self._pressing.discard(share)
 
     def _go_on(self) -> None:
-        while self._free > 0 and (lane := self._next()) is not None:
-            turn = self._waiting[lane].popleft()
+        while self._free > 0 and self._waiting:
+            share = self._next()
+            turn = share.waiting[0]
+            self._leave(share, turn)
             if not turn.done():
-                self._give(lane)
+                self._give(share)
                 turn.set_result(None)
 
-    def _next(self) -> Hashable | None:
-        """Return the lane that waits and has had least."""
-        waiting = {lane: self._passes[lane] for lane, queue in self._waiting.items() if queue}
-        least = max(min(waiting.values(), default=0.0), self._now)
-        first = [lane for lane, passed in waiting.items() if passed <= least]
-        return next(filter(self._is_at_hand, first), first[0] if first else None)
+    def _next(self) -> Share:
+        """Return, of the lanes that wait, one that has had least, and of several the one that weighs most.
+
+        Unless it presses, one whose session is at hand comes before it: of its weight, a long turn ahead at most.
+        """
+        self._now = max(self._now, min(share.passed for share in self._waiting))
+        first = min((share for share in self._waiting if share.passed <= self._now), key=_stride)
+        if first in self._pressing:
+            return first
+        ahead = self._now + first.stride * LONG / SHORT
+        near = (share for share in self._waiting if share.stride == first.stride and share.passed <= ahead)
+        return next((share for share in near if self._is_at_hand(share.lane)), first)
 
 
 class Equipment(NamedTuple):
@@ -141,21 +193,18 @@ class Shelf:
 
     def __init__(self) -> None:
         """Begin empty."""
-        self._idle: list[Equipment] = []
+        self._idle: dict[ReceiveSession | None, Equipment] = {}
         self._own: dict[Hashable, ReceiveSession] = {}
         self._is_closed = False
 
     def has(self, lane: Hashable) -> bool:
         """Say whether a lane's own session is here."""
-        own = self._own.get(lane)
-        return own is not None and any(each.session is own for each in self._idle)
+        return self._own.get(lane) in self._idle
 
     def take(self, lane: Hashable) -> Equipment | None:
         """Return a lane's own, or what was left last, if it is still whole."""
-        own = self._own.get(lane)
-        self._idle.sort(key=lambda each: each.session is own)
         while self._idle:
-            found = self._idle.pop()
+            found = self._idle.pop(self._own.get(lane), None) or self._idle.popitem()[1]
             if not found.session.closed:
                 return found
         return None
@@ -168,10 +217,10 @@ class Shelf:
         if self._is_closed:
             await equipment.close()
         else:
-            self._idle.append(equipment)
+            self._idle[equipment.session] = equipment
 
     async def close(self) -> None:
         """Close what is here, and from now on what comes."""
         self._is_closed = True
         while self._idle:
-            await self._idle.pop().close()
+            await self._idle.popitem()[1].close()
