@@ -139,11 +139,10 @@ async def test_a_turn_that_nobody_waits_for_any_more_goes_to_the_next() -> None:
     await next_one
     assert (gone.cancelled(), gone_late.cancelled(), taken) == (True, True, ["b"])
     async with turns.turn("a") as turn:
-        clock[0] += LONG
-        assert not turn.is_over
-        late = asyncio.create_task(take_turns(turns, "b", 1, taken))
+        clock[0], late = LONG, asyncio.create_task(take_turns(turns, "b", 1, taken))
+        was_over = turn.is_over
         await asyncio.sleep(0)
-        assert turn.is_over
+        assert (was_over, turn.is_over) == (False, True)
     late.cancel()
     async with asyncio.timeout(5):
         await take_turns(turns, "a", 1, taken)
@@ -157,18 +156,16 @@ async def test_a_turn_ends_sooner_for_a_lane_that_has_rested_and_a_long_one_coun
             group.create_task(take_turns(turns, lane, 1, taken))
         await asyncio.sleep(0)
         clock[0] = SHORT
-        assert not turn.is_over
-        clock[0] = LONG
-        assert turn.is_over
+        was_over, clock[0] = turn.is_over, LONG
+        assert (was_over, turn.is_over) == (False, True)
     assert taken[:10] == ["b"] * 10
 
     await take_turns(turns, "a", 3, taken)
     async with turns.turn("a") as turn:
         rested = asyncio.create_task(take_turns(turns, "b", 1, taken))
         await asyncio.sleep(0)
-        assert not turn.is_over
-        clock[0] += 2 * SHORT
-        assert turn.is_over
+        was_over, clock[0] = turn.is_over, 1.5 * SHORT + LONG
+        assert (was_over, turn.is_over) == (False, True)
     await rested
 
 

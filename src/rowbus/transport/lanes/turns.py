@@ -30,7 +30,7 @@ LONG: Final = 0.1
 
 
 class Share:
-    """What one lane has had of the turns, and who waits for its next."""
+    """The share that one lane has had of the turns, and who waits for its next."""
 
     def __init__(self, lane: Hashable, weight: int, *, is_heavy: bool) -> None:
         """Begin with nothing."""
