@@ -32,6 +32,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_name text[];
+    v_functions name[];
 begin
     begin
         v_name := parse_ident(i_function);
@@ -41,12 +42,19 @@ begin
     if v_name is null or cardinality(v_name) > 2 then
         return 'no role, for that is no name of a function';
     end if;
+    -- What may be the function's own name: an index finds these among some thousands.
+    v_functions := array(
+        select substr(i_function, dot.place + 1)
+        from generate_series(0, 64) as dot (place) -- a schema's name has at most 63 characters
+        where dot.place = 0 or substr(i_function, dot.place, 1) = '.'
+    ) || v_name[cardinality(v_name)];
     return (
         select string_agg(distinct quote_ident(pg_get_userbyid(p.proowner)), ', ')
         from pg_proc as p
         inner join pg_namespace as n on p.pronamespace = n.oid
         where
-            (
+            p.proname = any(v_functions)
+            and (
                 -- as SQL reads the name, and as it would be if it were quoted
                 p.proname = v_name[cardinality(v_name)] and (cardinality(v_name) = 1 or n.nspname = v_name[1])
                 or i_function in (p.proname, n.nspname || '.' || p.proname)
