@@ -23,7 +23,7 @@ from rowbus.spark.lake.tables.upkeep import vacuum_tables
 from rowbus.spark.lake.tables.writer import TablesSettings, followed_tables
 from rowbus.spark.pipelines import lake_tables
 from rowbus.spark.pipelines.lake_tables import ask, check_tables, copy_new_tables
-from tests.spark.lake.following import KEY_CHANGE, Following
+from tests.spark.lake.following import CAPTURED_ORDERS, KEY_CHANGE, Following
 
 pytestmark = [
     pytest.mark.one_version,
@@ -38,13 +38,16 @@ IN_EACH_FORMAT = pytest.mark.parametrize("lake", ["delta", "iceberg", "ducklake"
 """For what the formats do each in its own way; the rest is the same code for all."""
 
 
+@pytest.fixture
+def log_script(log_script: str) -> str:
+    return f"{log_script}; {CAPTURED_ORDERS}"
+
+
 @pytest.fixture(params=["delta", "iceberg"])
 def lake(
     request: pytest.FixtureRequest, log_database: str, pgq: psycopg.Connection, tmp_path: Path
 ) -> Following:
-    made = Following(log_database, pgq, tmp_path / "lake", request.param)
-    made.make("orders", "id int primary key, customer text, total numeric(12, 2)")
-    return made
+    return Following(log_database, pgq, tmp_path / "lake", request.param)
 
 
 @IN_EACH_FORMAT
@@ -680,7 +683,6 @@ def test_iceberg_columns_keep_their_identity_while_they_widen(
     log_database: str, pgq: psycopg.Connection, tmp_path: Path
 ) -> None:
     lake = Following(log_database, pgq, tmp_path / "lake", "iceberg")
-    lake.make("orders", "id int primary key, customer text, total numeric(12, 2)")
     lake.copy()
 
     def columns() -> dict[str, int]:

@@ -18,7 +18,7 @@ from rowbus.spark.lake.tables.comparison import compare_tables
 from rowbus.spark.lake.tables.history.table import HistoryTable
 from rowbus.spark.lake.tables.upkeep import vacuum_tables
 from tests.fixtures.pairs import turn
-from tests.spark.lake.following import KEY_CHANGE, Following
+from tests.spark.lake.following import CAPTURED_ORDERS, KEY_CHANGE, Following
 from tests.spark.lake.versions import at, check, told, versions
 
 pytestmark = [
@@ -29,10 +29,13 @@ ORDERS = "public.orders"
 
 
 @pytest.fixture
+def log_script(log_script: str) -> str:
+    return f"{log_script}; {CAPTURED_ORDERS}"
+
+
+@pytest.fixture
 def lake(log_database: str, pgq: psycopg.Connection, tmp_path: Path) -> Following:
-    made = Following(log_database, pgq, tmp_path / "lake", history=True)
-    made.make("orders", "id int primary key, customer text, total numeric(12, 2)")
-    return made
+    return Following(log_database, pgq, tmp_path / "lake", history=True)
 
 
 def test_each_change_of_a_batch_makes_a_version(lake: Following) -> None:
@@ -73,7 +76,6 @@ def test_iceberg_tables_have_no_versions(
     log_database: str, pgq: psycopg.Connection, tmp_path: Path, *, settled: bool
 ) -> None:
     lake = Following(log_database, pgq, tmp_path / "lake", "iceberg")
-    lake.make("orders", "id int primary key")
     if settled:
         lake.copy()
     lake.settings = replace(lake.settings, format=None if settled else "iceberg", history=True)
@@ -334,7 +336,6 @@ def test_versions_begin_with_a_copy_in_a_lake_that_follows_already(
     log_database: str, pgq: psycopg.Connection, tmp_path: Path
 ) -> None:
     lake = Following(log_database, pgq, tmp_path / "lake")
-    lake.make("orders", "id int primary key, customer text")
     lake.copy()
     lake.run("insert into orders values (1, 'a')")
     lake.apply()

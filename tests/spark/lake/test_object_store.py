@@ -28,7 +28,7 @@ from rowbus.spark.lake.tables.upkeep import compact_tables, vacuum_tables
 from rowbus.spark.pipelines.lake_tables import LakeCheckpoint, checkpoint_of
 from tests.fixtures.iceberg_rest import rest_catalog
 from tests.fixtures.s3 import ask
-from tests.spark.lake.following import Following
+from tests.spark.lake.following import CAPTURED_ORDERS, Following
 
 pytestmark = [
     pytest.mark.one_version,
@@ -38,9 +38,13 @@ ORDERS = "public.orders"
 
 
 @pytest.fixture
+def log_script(log_script: str) -> str:
+    return f"{log_script}; {CAPTURED_ORDERS}"
+
+
+@pytest.fixture
 def lake(s3: str, log_database: str, pgq: psycopg.Connection) -> Following:
     made = Following(log_database, pgq, f"{s3}/a/lake", "delta")
-    made.make("orders", "id int primary key, customer text, total numeric(12, 2)")
     made.run("insert into orders values (1, 'a', 1), (2, 'b', 2)")
     return made
 
@@ -85,7 +89,6 @@ def test_upkeep_merges_small_files_and_deletes_what_no_version_needs(lake: Follo
 
 def test_a_ducklake_has_its_files_in_a_store(s3: str, log_database: str, pgq: psycopg.Connection) -> None:
     lake = Following(log_database, pgq, f"{s3}/a/ducklake", "ducklake")
-    lake.make("orders", "id int primary key, customer text")
     lake.run("insert into orders values (1, 'a'), (2, 'b')")
     lake.copy()
     lake.run("update orders set customer = 'c' where id = 1", "delete from orders where id = 2")
@@ -259,7 +262,6 @@ def test_iceberg_tables_are_copied_followed_and_looked_after(
     s3: str, catalog: str | None, log_database: str, pgq: psycopg.Connection
 ) -> None:
     lake = Following(log_database, pgq, f"{s3}/lake", "iceberg", catalog=catalog)
-    lake.make("orders", "id int primary key, customer text, total numeric(12, 2)")
     lake.run("insert into orders values (1, 'a', 1), (2, 'b', 2)")
     assert lake.copy() == {ORDERS: 2}
     lake.run("update orders set total = 3 where id = 1", "delete from orders where id = 2")
