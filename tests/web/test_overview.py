@@ -6,6 +6,8 @@ import asyncio
 import re
 import time
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import psycopg
@@ -14,11 +16,13 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 import rowbus
+from rowbus.database.postgresql.database import Database
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.diagnosis import Finding, Level
 from rowbus.transport.queues.shape import QueueShape
+from rowbus.web import overview
 from rowbus.web.overview import Endpoint, endpoints, page_of, queues_wanted, to_do, with_lanes
-from rowbus.web.sampling.snapshot import QueueFigures, Snapshot
+from rowbus.web.sampling.snapshot import QueueFigures, Snapshot, instances
 from rowbus.web.settings import WebSettings
 from rowbus.web.site import Site
 from tests.fixtures.command_line import Ask, CommandLine, as_role
@@ -280,6 +284,27 @@ async def working(client: httpx.AsyncClient, wanted: dict[str, int]) -> list[End
 
 def idle(name: str, dsn: str) -> rowbus.Endpoint:
     return rowbus.Endpoint(name, database=dsn, settings=rowbus.EndpointSettings(concurrency=1))
+
+
+def test_groups_of_failures_are_counted_once_all_error_queues_were_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def groups(*counts: int | None) -> int | None:
+        queues = [SimpleNamespace(depth=1, groups=count) for count in counts]
+        visit: Any = SimpleNamespace(site=None, snapshot=SimpleNamespace(error_queues=lambda: queues))
+        return overview._groups(visit)
+
+    kept = SimpleNamespace(groups=lambda _site, queue: queue.groups)
+    monkeypatch.setattr(overview, "indexes", lambda _site: kept)
+    assert [groups(2, 3), groups(2, None), groups()] == [5, None, None]
+
+
+def test_a_look_at_the_instances_does_not_count_itself(database: str) -> None:
+    with (
+        psycopg.connect(database, application_name="rowbus Sales"),
+        Database(make_conninfo(database, application_name="rowbus Billing")).session() as looking,
+    ):
+        assert [found.name for found in looking.run(instances())] == ["rowbus Sales"]
 
 
 async def test_live_instances_are_shown_for_each_endpoint(database: str) -> None:

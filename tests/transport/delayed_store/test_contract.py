@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -82,6 +83,15 @@ class TestSqlServerStore(DelayedMessageStoreContract):
                 await store.store(MESSAGE)
             await store.close()
             assert ("Sales.delayed" in caplog.text) is said
+
+    async def test_a_message_that_was_kept_without_a_body_has_an_empty_one(self) -> None:
+        store = self.make_store()
+        await store.initialize("Sales", rowbus.TransactionMode.SENDS_ATOMIC_WITH_RECEIVE)
+        await store.setup_infrastructure()
+        await store.store(MESSAGE)
+        await self.backend.execute(f"update {self.backend.table('Sales.timeouts')} set State = null")
+        assert await store.fetch_next_due(MESSAGE.time) == replace(MESSAGE, body=b"")
+        await store.close()
 
     async def test_a_table_of_another_kind_is_refused(self) -> None:
         await self.backend.create_queue("Sales.timeouts")
