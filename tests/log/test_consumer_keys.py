@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import rowbus
+from rowbus.errors import ConnectionLostError
+from rowbus.log.consumers.consumer import LogConsumer
 from rowbus.log.consumers.event_attempts import Keys
 from tests.log.orders import PATIENCE, QUICK, Given, Orders, note, several, texts, until
 
@@ -212,3 +217,23 @@ async def test_retry_delays_of_deferred_events_follow_the_failed_one(orders: Ord
     rows = orders.all("select ev_data, ev_retry from pgq.retry_queue order by ev_retry_after")
     assert [data for data, _ in rows] == ["a1", "a2", "a3"]
     assert [retry or 0 for _, retry in rows] == [1, 0, 0]
+
+
+async def test_a_chunk_is_over_when_all_its_workers_have_ended_though_one_failed() -> None:
+    ended = []
+
+    async def fail(_events: Sequence[rowbus.Event], _upto: int) -> None:
+        raise ConnectionLostError("gone")
+
+    async def go_on(_events: Sequence[rowbus.Event], upto: int) -> None:
+        for _ in range(9):  # longer than an error takes to whoever waits
+            await asyncio.sleep(0)
+        ended.append(upto)
+
+    keys = Keys(lambda event: str(event.id))
+    consumer: Any = SimpleNamespace(
+        _handling=SimpleNamespace(keys=keys), _workers=[SimpleNamespace(work=work) for work in (fail, go_on)]
+    )
+    with pytest.raises(ConnectionLostError):
+        await LogConsumer._share(consumer, [NOTHING._replace(id=number) for number in range(9)], 9)
+    assert ended == [9]

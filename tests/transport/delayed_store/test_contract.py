@@ -89,7 +89,7 @@ class TestSqlServerStore(DelayedMessageStoreContract):
         await store.initialize("Sales", rowbus.TransactionMode.SENDS_ATOMIC_WITH_RECEIVE)
         await store.setup_infrastructure()
         await store.store(MESSAGE)
-        await self.backend.execute(f"update {self.backend.table('Sales.timeouts')} set State = null")
+        await self.backend.execute(f"update [{self.backend.schema}].[Sales.timeouts] set State = null")
         assert await store.fetch_next_due(MESSAGE.time) == replace(MESSAGE, body=b"")
         await store.close()
 
