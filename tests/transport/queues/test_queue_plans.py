@@ -15,7 +15,7 @@ from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving.decisions import FROM_THE_START
 from tests.fixtures.sessions import run
 
-DEEP = 100_000
+DEEP = 20_000
 HISTORIES = {
     "never analysed": (),
     "analysed when empty": ("analyze",),
