@@ -53,11 +53,11 @@ class DelayedStoreTable:
     def is_store(self) -> Statement[bool]:
         """Say whether the table has a store's columns. Locks nothing."""
         query = load(
-            "transport/queues/sql/postgresql/is_queue.sql",
+            "transport/queues/sql/postgresql/find_columns.sql",
             failing=f"Failed to look for the columns of {self.address}",
             prepare=False,
         )
-        names = {"schema_name": self.address.schema, "table_name": self.address.table}
+        names = {"schemas": [self.address.schema], "tables": [self.address.table]}
         return Statement(query, names, _is_store)
 
     def create(self) -> list[Statement[None]]:
@@ -131,7 +131,7 @@ def find_stores(_addresses: Addresses, schema: str | None) -> Statement[list[Que
 
 
 def _is_store(rows: Rows, _count: int) -> bool:
-    return {name for name, *_ in rows} >= _COLUMNS
+    return any(set(columns) >= _COLUMNS for _schema, _name, _is_table, columns, *_ in rows)
 
 
 def _message(rows: Rows, _count: int) -> DelayedMessage | None:

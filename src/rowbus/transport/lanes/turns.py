@@ -81,9 +81,7 @@ class Turns:
         least = min(weights.values())
         self._shares = {lane: Share(lane, each, is_heavy=each > least) for lane, each in weights.items()}
         self._waiting: dict[Share, None] = {}  # those for which somebody waits, the first first
-        self._pressing: set[Share] = (
-            set()
-        )  # the heavy ones of them, and those that came with less than the others
+        self._pressing: set[Share] = set()  # the heavy, and who came with less than others
         self._free = at_once
         self._at_once = at_once
         self._now = 0.0  # what the lane had had that was next the last time

@@ -253,7 +253,9 @@ class QueueTable:
     def are_queues(self, addresses: Sequence[QueueAddress]) -> list[Statement[Mapping[QueueAddress, bool]]]:
         """Say of tables whether they have a queue's columns; missing ones are left out. Locks nothing."""
         names = {"schemas": [each.schema for each in addresses], "tables": [each.table for each in addresses]}
-        return [Statement(self._once("are_queues", "Failed to look for the columns of"), names, _are_queues)]
+        return [
+            Statement(self._once("find_columns", "Failed to look for the columns of"), names, _are_queues)
+        ]
 
     def ownerships(
         self, addresses: Sequence[QueueAddress], beside: QueueAddress

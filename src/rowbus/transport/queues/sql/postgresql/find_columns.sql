@@ -1,4 +1,4 @@
--- List the columns of tables, by which they are queues or none; names are compared exactly, and never cut.
+-- List the columns of tables, by which they are queues, stores or neither; names are compared exactly, and never cut.
 -- Locks nothing; returns schema, name, whether it is a table, and of its columns the names, the types, whether they take null
 -- and whether they are filled by themselves; no row where nothing is.
 select
