@@ -163,9 +163,10 @@ class Receiver(Service):
         await prepare(self.database, [self._table], self._settings)
 
     async def prepare(self) -> None:
-        """Begin without a slot: the first round has them."""
+        """Begin with slots that wait for the first round."""
         self.permits = Permits()
         self.trips = round_trips(self.address.table)
+        self._fill_slots()
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Receive no more, and wait until the messages in hand are done. Harmless when stopped.
@@ -188,7 +189,7 @@ class Receiver(Service):
     def change_concurrency(self, concurrency: int) -> None:
         """Process this many messages at a time from now on; messages in hand beyond that finish first."""
         self.concurrency = concurrency
-        if self._slots:
+        if self._task is not None and not self._stopping.is_set():
             self._fill_slots()
             self.permits.wake_all()
 
@@ -384,7 +385,6 @@ class Receiver(Service):
         """
         concurrency = 1 if self._outages.triggered or self.processing.triggered else self.concurrency
         current = Round(concurrency=concurrency, records=self._settings.max_records_to_peek)
-        self._fill_slots()
         self.permits.open(current)
         try:
             async with asyncio.timeout(BUSY_AFTER):
@@ -448,8 +448,7 @@ class Receiver(Service):
         logger.error("%s: %s", text, error)
 
     def _fill_slots(self) -> None:
-        """Have all slots; `stop` waits for those only that there are when it begins."""
-        for index in range(0 if self._stopping.is_set() else self.concurrency):
+        for index in range(self.concurrency):
             running = self._slots.get(index)
             if running is None or running.done():
                 name = f"rowbus {self.address} slot {index}"
