@@ -22,7 +22,6 @@ import psycopg
 
 import rowbus
 from benchmarks import idle
-from benchmarks.growth.workers import PAUSE as LOOK
 from benchmarks.growth.workers import PROCESSES, receiving
 from benchmarks.measuring import Side, ratio
 from benchmarks.receiving import serve
@@ -35,7 +34,7 @@ from rowbus.transport.lanes.lane_table import PATIENCE, LaneTable
 AT_ONCE = 8
 KEYS = 10_000
 URGENT, LEAST = 400, 3
-PAUSE = 0.02  # seconds between two messages that are waited for
+PAUSE = 0.02  # seconds between two looks, or two messages that are waited for
 FILL = """
 insert into bench (id, headers, body)
 select gen_random_uuid(), (%s::jsonb || jsonb_build_object(%s::text, %s::text || (number %% %s)))::text, %s
@@ -130,7 +129,7 @@ class Processes:
         with psycopg.connect(self._dsn, autocommit=True) as connection:
             session, survey = Session(connection), LaneTable(QUEUE).survey(lanes, PATIENCE)
             while len({holder.process for holder in session.run(survey).holders.values()}) < len(lanes):
-                time.sleep(LOOK)
+                time.sleep(PAUSE)
 
     def _send(self) -> None:
         kind = KINDS[0]
@@ -145,7 +144,7 @@ class Processes:
         self._sending.commit()
         self._sending.close()
         while self._handled.get_value() < done:
-            time.sleep(LOOK)
+            time.sleep(PAUSE)
         return self._messages
 
 

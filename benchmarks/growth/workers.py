@@ -36,7 +36,7 @@ LINES = {
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload([__name__])
 Receive = Callable[[str, int, Semaphore, Event], None]
-"""What a process runs: it receives from this database so many at once, says that it does, and ends with the event."""
+"""The work of a process: receive from a database so many at once, release the semaphore, end by the event."""
 
 
 def workers(bench: Bench) -> list[Result]:

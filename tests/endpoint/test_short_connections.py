@@ -111,7 +111,7 @@ async def test_an_immediate_send_without_a_connection_is_an_outage_and_counts_ag
     await limit(backend, role, 2)
     await backend.client().send("Sales", PlaceOrder("1"))
     async with endpoint:
-        # the second connection comes free in steps of 5 s: 10 to 30 s pass, and more at times
+        # of those that ask for the second connection, the pump has it after 10 to 30 s, and at times later
         await eventually(lambda: attempts > 2, seconds=90)
         assert await backend.count(ERROR) == 0
         await limit(backend, role, 3)

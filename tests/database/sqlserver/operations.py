@@ -84,7 +84,7 @@ def _on_queues() -> Iterator[tuple[str, Operation]]:
     yield "queue: find what is oversized", one(table.find_oversized(5, most_bytes=1000))
     moved = [MovedMessage(ROW_ID, 7, '{"a":"1"}')]
     yield "queue: move", together(table.move(moved, BILLING, notify=True))  # type: ignore[arg-type] # answers are not read
-    yield "queue: look for a queue's columns", one(table.is_queue())
+    yield "queue: look for a queue's columns", one(*table.are_queues([table.address]))
     yield "queue: count what is available", one(table.count_available(5, 7))
     yield "queue: peek", one(table.peek(5))
     yield "queue: look for a row", one(table.holds(ROW_ID))

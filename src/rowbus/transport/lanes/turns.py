@@ -80,7 +80,7 @@ class Turns:
         self._is_at_hand = is_at_hand
         least = min(weights.values())
         self._shares = {lane: Share(lane, each, is_heavy=each > least) for lane, each in weights.items()}
-        self._waiting: dict[Share, None] = {}  # those for which somebody waits, the first first
+        self._waiting: dict[Share, None] = {}  # lanes that wait, as they came
         self._pressing: set[Share] = set()  # the heavy, and who came with less than others
         self._free = at_once
         self._at_once = at_once
@@ -93,7 +93,7 @@ class Turns:
         self._go_on()
 
     def others_wait(self, share: Share, seconds: float) -> bool:
-        """Say whether a lane that has had a turn for so long is to leave the next unit to another."""
+        """Say whether a lane leaves the next unit to another after a turn of so many seconds."""
         if seconds < SHORT:
             return False
         waiting = self._waiting if seconds >= LONG else self._pressing
@@ -129,7 +129,7 @@ class Turns:
         except asyncio.CancelledError:
             if turn in share.waiting:
                 self._leave(share, turn)
-            elif not turn.cancelled():  # it was given, and nobody takes it
+            elif not turn.cancelled():  # its waiter has gone, to whom it was given
                 self._free += 1
                 self._go_on()
             raise

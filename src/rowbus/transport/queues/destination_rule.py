@@ -26,7 +26,7 @@ from rowbus.database.statements import answer_steps
 from rowbus.errors import DestinationRefusedError, QueueNotFoundError
 from rowbus.settings import AllowedDestinations
 from rowbus.transport.queues.catalog.ownership import advice
-from rowbus.transport.queues.table import queue_table
+from rowbus.transport.queues.table import find_queues, queue_table
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
@@ -76,6 +76,10 @@ class Standing(NamedTuple):
     reason: str | None
     is_firm: bool = True
     """Whether only trusted roles could change that."""
+
+
+BY_COLUMNS: Final = {True: Standing(""), False: Standing(NO_QUEUE), None: Standing(None)}
+"""The standing of a table that has a queue's columns, has not, or is missing, whoever owns it."""
 
 
 def same_schema(queue: QueueAddress) -> DestinationRule:
@@ -173,7 +177,7 @@ class Destinations:
         return self._known.get(destination, 0.0) > self._clock()
 
     def _note(self, destination: QueueAddress, standing: Standing) -> None:
-        """Remember a queue that nobody could change; something else may be there when it is sent to."""
+        """Remember a queue that no stranger could change, and doubt one that a stranger could, or that is missing."""
         if standing.reason:
             return
         if standing.reason is None or not standing.is_firm:
@@ -218,18 +222,14 @@ def find_standings(
 def _ask(
     destinations: Sequence[QueueAddress], queue: QueueAddress, named: Collection[QueueAddress]
 ) -> Steps[dict[QueueAddress, Standing]]:
-    table = queue_table(destinations[0])
-    are_queues: dict[QueueAddress, bool] = {}
-    for statement in table.are_queues(destinations):
-        are_queues |= yield statement
-    asked = [each for each in destinations if are_queues.get(each) and each not in named]
-    question = table.ownerships(asked, queue) if asked else None
-    owners: Mapping[QueueAddress, Ownership] = {} if question is None else (yield question)
-    owned = frozenset(() if question is None else asked)
-    return {
-        each: _judge(owners.get(each)) if each in owned else _judge_unowned(are_queues.get(each))
-        for each in destinations
-    }
+    are_queues = yield from find_queues(destinations)
+    found = {each: BY_COLUMNS[are_queues.get(each)] for each in destinations}
+    asked = [each for each in destinations if found[each].reason == "" and each not in named]
+    question = queue_table(destinations[0]).ownerships(asked, queue) if asked else None
+    if question is not None:
+        owners: Mapping[QueueAddress, Ownership] = yield question
+        found |= {each: _judge(owners.get(each)) for each in asked}
+    return found
 
 
 def _judge(whose: Ownership | None) -> Standing:
@@ -237,7 +237,3 @@ def _judge(whose: Ownership | None) -> Standing:
         return Standing(None)
     reason = whose.reason or whose.runs
     return Standing(f"{reason}; {advice(reason)}" if reason else "", whose.is_firm)
-
-
-def _judge_unowned(is_queue: bool | None) -> Standing:  # noqa: FBT001 - None where nothing is
-    return Standing(NO_QUEUE if is_queue is False else "" if is_queue else None)

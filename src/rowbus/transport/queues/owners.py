@@ -104,9 +104,9 @@ def guard(addresses: Iterable[QueueAddress], schemas: Iterable[str] = ()) -> lis
 def find_owners(
     addresses: Iterable[QueueAddress], beside: QueueAddress | None = None
 ) -> Statement[Mapping[QueueAddress, Ownership]]:
-    """Say whose tables these are; missing ones are left out. Reads nothing of theirs, and waits for nobody.
+    """Find the owners of tables, but for missing ones; this role trusts the owner of the queue `beside`, too.
 
-    Who owns the queue `beside` is trusted, too.
+    Reads nothing of theirs, and waits for nobody.
     """
     named = list(addresses)
     return _asked([one.schema for one in named], [one.table for one in named], _ownerships, beside)

@@ -245,13 +245,8 @@ class QueueTable:
         """Say whether the table exists."""
         return exists(self.address)
 
-    def is_queue(self) -> Statement[bool | None]:
-        """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
-        (asked,) = self.are_queues([self.address])
-        return Statement(asked.query, asked.parameters, _is_queue)
-
     def are_queues(self, addresses: Sequence[QueueAddress]) -> list[Statement[Mapping[QueueAddress, bool]]]:
-        """Say of tables whether they have a queue's columns; missing ones are left out. Locks nothing."""
+        """Say which tables have a queue's columns, and which have not; leaves out missing ones. Locks nothing."""
         names = {"schemas": [each.schema for each in addresses], "tables": [each.table for each in addresses]}
         return [
             Statement(self._once("find_columns", "Failed to look for the columns of"), names, _are_queues)
@@ -260,7 +255,7 @@ class QueueTable:
     def ownerships(
         self, addresses: Sequence[QueueAddress], beside: QueueAddress
     ) -> Statement[Mapping[QueueAddress, Ownership]]:
-        """Say whose tables are to a role that trusts the owner of the queue `beside`, too. Locks nothing."""
+        """Find the owners of tables, for a role that trusts that of the queue `beside`, too. Locks nothing."""
         return find_owners(addresses, beside)
 
     def keep(self) -> list[Statement[None]]:
@@ -374,10 +369,6 @@ def _rows(rows: Rows, _count: int) -> list[MessageRow]:
 
 def _place(rows: Rows, _count: int) -> Place | None:
     return Place._make(rows[0]) if rows else None
-
-
-def _is_queue(rows: Rows, count: int) -> bool | None:
-    return next(iter(_are_queues(rows, count).values()), None)
 
 
 def _are_queues(rows: Rows, _count: int) -> dict[QueueAddress, bool]:

@@ -222,16 +222,11 @@ class QueueTable:
         """Count, up to `most`, the messages that could be received now; keeps no lock."""
         return Statement(self._count_available, {"most": most, "lower_bound": lower_bound}, number)
 
-    def is_queue(self) -> Statement[bool | None]:
-        """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
-        probe = known_columns(self.address)
-        return Statement(probe.query, probe.parameters, _is_queue)
-
     def are_queues(
         self, addresses: Sequence[SqlServerAddress]
     ) -> list[Statement[Mapping[QueueAddress, bool]]]:
-        """Say of tables whether they have a queue's columns, each by itself; missing ones are left out."""
-        return [_are_queues(each) for each in addresses]
+        """Say which tables have a queue's columns, and which have not, each by itself; leaves out missing ones."""
+        return [_is_queue(each) for each in addresses]
 
     def ownerships(self, _addresses: Sequence[QueueAddress], _beside: QueueAddress) -> None:
         """Return None: whose tables these are is not asked here."""
@@ -403,16 +398,12 @@ def _place(rows: Rows, _count: int) -> Place | None:
     return Place(merged(rows[0][0]), rows[0][1]) if rows else None
 
 
-def _are_queues(address: SqlServerAddress) -> Statement[Mapping[QueueAddress, bool]]:
+def _is_queue(address: SqlServerAddress) -> Statement[Mapping[QueueAddress, bool]]:
     def decode(rows: Rows, count: int) -> dict[QueueAddress, bool]:
-        return {address: bool(_is_queue(rows, count))} if rows else {}
+        return {address: _names(rows, count) >= NEEDED} if rows else {}
 
     probe = known_columns(address)
     return Statement(probe.query, probe.parameters, decode)
-
-
-def _is_queue(rows: Rows, count: int) -> bool | None:
-    return _names(rows, count) >= NEEDED if rows else None
 
 
 def _oversized(rows: Rows, _count: int) -> list[OversizedMessage]:

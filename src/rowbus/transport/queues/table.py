@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from rowbus.database.statements import Query, Row, Statement
+    from rowbus.database.statements import Query, Row, Statement, Steps
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow, OutgoingMessage, PeekedMessage
     from rowbus.transport.queues.catalog.ownership import Ownership
@@ -208,18 +208,14 @@ class QueueTable(MessageTable, Protocol):
         """Estimate, up to `most`, how many messages could be received now. Locks nothing."""
         raise NotImplementedError
 
-    def is_queue(self) -> Statement[bool | None]:
-        """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
-        raise NotImplementedError
-
     def are_queues(self, addresses: Sequence[Any], /) -> list[Statement[Mapping[QueueAddress, bool]]]:
-        """Say of tables whether they have a queue's columns; missing ones are left out. Locks nothing."""
+        """Say which tables have a queue's columns, and which have not; leaves out missing ones. Locks nothing."""
         raise NotImplementedError
 
     def ownerships(
         self, addresses: Sequence[QueueAddress], beside: QueueAddress
     ) -> Statement[Mapping[QueueAddress, Ownership]] | None:
-        """Say whose tables are to a role that trusts the owner of the queue `beside`; None where they run no code."""
+        """Find the owners of tables, for a role that trusts that of the queue `beside`; None where none runs code."""
         raise NotImplementedError
 
     def keep(self) -> list[Statement[None]]:
@@ -292,6 +288,14 @@ def queue_table(address: QueueAddress) -> QueueTable:
     """Return the statements on a queue. No I/O."""
     table: QueueTable = bound_table("rowbus.transport.queues", "QueueTable", address)
     return table
+
+
+def find_queues(addresses: Sequence[QueueAddress]) -> Steps[dict[QueueAddress, bool]]:
+    """Say which tables of one database are queues by their columns, and which are not; leaves out missing ones."""
+    found: dict[QueueAddress, bool] = {}
+    for statement in queue_table(addresses[0]).are_queues(addresses):
+        found |= yield statement
+    return found
 
 
 @lru_cache(maxsize=TABLES_KEPT)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.contracts.published import find_published
 from rowbus.database.locks import receiver_lock
-from rowbus.database.statements import Statement, each, load
+from rowbus.database.statements import Statement, each, load, run_steps_now
 from rowbus.errors import InvalidAddressError, QueueNotFoundError, StorageError
 from rowbus.messages.headers import Header
 from rowbus.messages.message import read_headers, short_type, time_sent
@@ -23,7 +23,7 @@ from rowbus.transport.pauses.table import pauses_address
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking, refuse_strangers
 from rowbus.transport.queues.catalog.looking import look as look_into
 from rowbus.transport.queues.catalog.table import catalog_of
-from rowbus.transport.queues.table import queue_table
+from rowbus.transport.queues.table import find_queues, queue_table
 from rowbus.transport.queues.traffic import LOOKED_AT, in_hand
 from rowbus.transport.receiving.handler_watch import cancel_in_hand
 from rowbus.transport.recoverability.table import error_queue_table
@@ -112,7 +112,7 @@ def find_queue(session: Session, addresses: Addresses, text: str) -> QueueAddres
         address = addresses.parse(text)
     except InvalidAddressError:
         address = None
-    if address is None or not session.run(queue_table(address).is_queue()):
+    if address is None or not run_steps_now(session, find_queues([address])).get(address):
         raise QueueNotFoundError(f"There is no queue {text}.", queue=text)
     refuse_strangers(session, address)
     return address

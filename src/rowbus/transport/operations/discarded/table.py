@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.backends import bound_table
-from rowbus.database.statements import BlockingSession, run_now
+from rowbus.database.statements import BlockingSession, run_now, run_steps_now
 from rowbus.errors import QueueNotFoundError
 from rowbus.transport.operations.table import operations_table
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, is_there, refuse_strangers
 from rowbus.transport.queues.installer import make_table
 from rowbus.transport.queues.records.table import RecordStatements
-from rowbus.transport.queues.table import queue_table
+from rowbus.transport.queues.table import find_queues
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +131,7 @@ def bring_back(session: Session, addresses: Addresses, discarded: DiscardedMessa
     """Put messages back into the queue that they left, and say how many; raises QueueNotFoundError if it is gone."""
     table = discarded_table(discarded_address(addresses))
     queue = addresses.parse(discarded.queue)
-    if not session.run(queue_table(queue).is_queue()):
+    if not run_steps_now(session, find_queues([queue])).get(queue):
         raise QueueNotFoundError(
             f"There is no queue {queue} any more; create it, and bring its messages back then.",
             queue=str(queue),
