@@ -118,6 +118,29 @@ async def test_without_delays_drain_leaves_what_is_not_due(shop: Shop, database:
         assert shop.seen[-1] == "remind 5"
 
 
+async def test_time_passes_for_what_waits_in_a_lane_with_order(database: str) -> None:
+    sales, seen = rowbus.Endpoint("Sales", lanes=rowbus.by_key(2)), list[int]()
+
+    @sales.handler
+    async def place(message: PlaceOrder) -> None:
+        seen.append(message.number)
+        if len(seen) in range(2, 15):
+            raise ValueError(
+                "not yet"
+            )  # the first message that came after the second waits for it, with its key
+
+    async with running(sales, database=database) as bus:
+        for number in (1, 2, 3):
+            await bus.send("Sales", PlaceOrder(number), key="one")
+        await bus.drain(delays=False)
+        assert seen == [1, *[2] * 6]
+        await bus.advance(timedelta(seconds=10))
+        assert seen == [1, *[2] * 12]
+        await bus.drain()
+
+    assert seen == [1, *[2] * 14, 3]
+
+
 async def test_what_was_undone_was_not_sent_and_what_failed_is_in_the_error_queue(
     shop: Shop, database: str
 ) -> None:

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from rowbus.transport.limits.concurrency import Limit
     from rowbus.transport.limits.rate import RateLimit
     from rowbus.transport.queues.records.table import OwnTable
+    from rowbus.transport.receiving.receiver import Receiver
 
 logger = logging.getLogger("rowbus.endpoint")
 
@@ -258,7 +259,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             check = made_check(function, name, category, every)
             if check.name in self._checks or self._running is not None:
                 raise ConfigurationError(
-                    f"The check {check.name!r} is there already, or endpoint {self.name} is started."
+                    f"Check {check.name!r} is there, or endpoint {self.name} is started."
                 )
             self._checks[check.name] = check
             return function
@@ -318,13 +319,13 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         for component in self._components:
             component.bind(self.name, addresses, self._components, self._handlers.dependencies)
         addresses.validate_endpoint_name(self._queue, delayed_suffix="")
-        self.address = _valid(addresses.for_endpoint(self._queue))
+        self.address = addresses.for_endpoint(self._queue)
+        self.address.validate()
         check_platform(settings.service_platform, addresses)
         destination_rule(settings.allowed_destinations, self.address)  # raises for what is no queue's name
         self.instance_address = self._instance_address()
         self.error_queue = address_of(settings.error_queue, addresses)
-        audit = settings.audit_queue
-        self.audit_queue = None if audit is None else address_of(audit, addresses)
+        self.audit_queue = None if (audit := settings.audit_queue) is None else address_of(audit, addresses)
         self.subscription_table = address_of(settings.subscription_table, addresses)
 
     # --- life
@@ -462,7 +463,9 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
     def _instance_address(self) -> QueueAddress | None:
         if not self.settings.discriminator:
             return None
-        return _valid(self.addresses.for_endpoint(self._queue, discriminator=self.settings.discriminator))
+        address = self.addresses.for_endpoint(self._queue, discriminator=self.settings.discriminator)
+        address.validate()
+        return address
 
     def sender(self, identity: Identity, subscribers: FindSubscribers) -> Sender:
         """Return what composes this endpoint's messages in the name of an identity; for tests without a database."""
@@ -471,6 +474,11 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
     def input_addresses(self) -> list[QueueAddress]:
         """Return the queues this endpoint receives from."""
         return self._parts().inputs
+
+    @property
+    def ordered_receivers(self) -> Sequence[Receiver]:
+        """The receivers of its lanes with order in this process; see `rowbus.testing`."""
+        return () if self._running is None else self._running.ordered_receivers
 
     @property
     def own_tables(self) -> list[OwnTable]:
@@ -490,9 +498,3 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
     def output_addresses(self) -> list[QueueAddress]:
         """Return the queues this endpoint sends to by itself, not through its handlers."""
         return self._parts().outputs
-
-
-def _valid(address: QueueAddress) -> QueueAddress:
-    """Return an address whose names the database can hold; raises InvalidAddressError for another."""
-    address.validate()
-    return address

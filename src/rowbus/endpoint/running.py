@@ -371,10 +371,14 @@ class RunningEndpoint:
     def _make_unique_keeper(self, parts: Parts) -> UniqueKeeper | None:
         return None if parts.unique is None else UniqueKeeper(self._pool, parts.unique, parts.alarm)
 
+    @property
+    def ordered_receivers(self) -> Sequence[Receiver]:
+        """The receivers of the lanes with order that this process has now."""
+        return () if self._ordered is None else tuple(self._ordered.serving.values())
+
     def _all_receivers(self) -> Sequence[Receiver]:
         """Return the receivers of now: those of ordered lanes come and go."""
-        ordered = () if self._ordered is None else self._ordered.serving.values()
-        return (*self._receivers, *ordered)
+        return (*self._receivers, *self.ordered_receivers)
 
     def _make_handler_watch(self, parts: Parts) -> HandlerWatch:
         return HandlerWatch(

@@ -33,9 +33,12 @@ from rowbus.transport.queues.installer import create_queue
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
     from types import TracebackType
+    from typing import Unpack
 
     from rowbus.database.sessions import AsyncSession
     from rowbus.messages.address import Addresses, QueueAddress
+    from rowbus.transport.receiving.receiver import Receiver
+    from rowbus.transport.send_verbs import UniqueOptions
 
 T = TypeVar("T")
 
@@ -75,16 +78,14 @@ class Running:
         self,
         destination: str | QueueAddress,
         message: object,
-        *,
-        type: str | None = None,
-        delay: timedelta | None = None,
+        **options: Unpack[UniqueOptions],
     ) -> str:
         """Send a message, as a client does, and return its message id; otherwise as `Client.send`.
 
         A name means a queue in the schema of the first endpoint that runs here.
         """
         address = address_of(destination, self._addresses)
-        return await AsyncClient(self._session.connection).send(address, message, type=type, delay=delay)
+        return await AsyncClient(self._session.connection).send(address, message, **options)
 
     async def drain(self, *, delays: bool = True, timeout: float = PATIENCE) -> None:  # noqa: ASYNC109 - the wait is its point
         """Wait until all is processed: queues empty, no message delayed, log consumers at the end of their logs.
@@ -120,6 +121,10 @@ class Running:
     @property
     def _addresses(self) -> Addresses:
         return self._endpoints[0].addresses
+
+    @property
+    def _ordered(self) -> list[Receiver]:
+        return [receiver for endpoint in self._endpoints for receiver in endpoint.ordered_receivers]
 
     async def prepare(self) -> None:
         """Have everything that is sent from now on noted."""
@@ -169,10 +174,14 @@ class Running:
         """Return how all stands at one moment."""
         queued, due = 0, list[float]()
         catalog, session = catalog_of(self._addresses), self._session
+        waiting = {one.address: one.book.held().values() for one in self._ordered}
         async with session.transaction():
             await session.run(record.one_state())
             for address in self._inputs:
-                queued += (await session.run(catalog.queue_state(address, 1))).depth
+                seconds = waiting.get(address, ())
+                depth = (await session.run(catalog.queue_state(address, len(seconds) + 1))).depth
+                queued += max(depth - len(seconds), 0)
+                due += seconds if depth else []
             for address in self._long:
                 queued += len(await session.run(long_work_table(address).list()))
             for address in self._delayed:
@@ -182,6 +191,8 @@ class Running:
         return State(queued, timedelta(seconds=min(due)) if due else None, *logs)
 
     async def _let_pass(self, time: timedelta) -> None:
+        for receiver in self._ordered:
+            receiver.let_pass(time.total_seconds())
         async with self._session.transaction():
             for address in self._delayed:
                 await self._session.run(record.let_pass(address, time))
@@ -203,12 +214,10 @@ class SyncRunning:
         self,
         destination: str | QueueAddress,
         message: object,
-        *,
-        type: str | None = None,
-        delay: timedelta | None = None,
+        **options: Unpack[UniqueOptions],
     ) -> str:
         """Send a message, as a client does; see `Running.send`."""
-        return self._wait(self._running.send(destination, message, type=type, delay=delay))
+        return self._wait(self._running.send(destination, message, **options))
 
     def drain(self, *, delays: bool = True, timeout: float = PATIENCE) -> None:
         """Wait until all is processed; see `Running.drain`."""

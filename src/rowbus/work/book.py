@@ -227,6 +227,11 @@ class Book:
         now = self._clock()
         return {entry.position: entry.held_until - now for entry in self._held if entry.held_until > now}
 
+    def let_pass(self, seconds: float) -> None:
+        """Have so much time pass for what is passed over."""
+        for entry in self._held:
+            entry.held_until -= seconds
+
     def _drop_blank(self, row: Hashable, entry: Entry) -> None:
         if entry.is_blank(self._clock()):
             del self._entries[row]

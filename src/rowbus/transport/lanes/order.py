@@ -8,6 +8,7 @@ Invariant: pure; a message of a key is handled when none before it is passed ove
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import InvalidTimestampError, MalformedHeadersError
@@ -33,6 +34,11 @@ class Order:
         self._now = now
         self._keys: dict[int, str] = {}  # of what is in hand, or waits, by position
         self._left_out: Sequence[int] = ()
+        self._passed = timedelta()
+
+    def let_pass(self, seconds: float) -> None:
+        """Have so much time pass for messages that are to be retried later."""
+        self._passed += timedelta(seconds=seconds)
 
     def passed_over(self, positions: Sequence[int]) -> None:
         """Note what the next look leaves out: it may wait no more when that ends, and is first all the same."""
@@ -72,7 +78,7 @@ class Order:
             due = parse_timestamp(headers.get(Header.NOT_BEFORE) or "")
         except InvalidTimestampError:
             return 0.0
-        return (due - self._now()).total_seconds()
+        return (due - self._now() - self._passed).total_seconds()
 
 
 def _headers_of(row: MessageRow) -> Mapping[str, str | None]:

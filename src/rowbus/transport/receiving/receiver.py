@@ -250,6 +250,13 @@ class Receiver(Service):
             asyncio.get_running_loop().call_later(seconds, self.look_again)
         self.book.hold_back(row.id, row.seq, seconds)
 
+    def let_pass(self, seconds: float) -> None:
+        """Have so much time pass for the messages that wait in a lane with order; see `rowbus.testing`."""
+        self.book.let_pass(seconds)
+        if self.order is not None:
+            self.order.let_pass(seconds)
+        self.look_again()
+
     def hold_early(self, order: Order, rows: list[MessageRow]) -> bool:
         """Hold those back for which it is too early; say whether there were some."""
         waiting = order.waiting(rows, self.book.held())
