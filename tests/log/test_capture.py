@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -16,6 +17,7 @@ from rowbus.log import catalog as log_catalog
 from rowbus.log.diagnosis import CaptureFault, LostCapture, diagnose_captures, diagnose_lost_captures
 from rowbus.transport.queues.diagnosis import Level
 from tests.fixtures.every import every
+from tests.fixtures.processes import await_blocked
 from tests.log.trigger_cases import READ, prepare
 
 TABLE = "create table orders (id int primary key, note text, total numeric(10, 2))"
@@ -125,10 +127,10 @@ def test_a_released_table_is_captured_no_more_and_leaves_no_code(captured: psyco
     captured.execute("truncate orders")
 
     assert events(captured) == []
+    assert captured.execute("select pgq.release_table('orders', 'q')").fetchone() == (0,)
     assert captured.execute("select count(*) from pg_proc where proname like 'captured\\_%'").fetchone() == (
         0,
     )
-    assert captured.execute("select pgq.release_table('orders', 'q')").fetchone() == (0,)
 
 
 @every(
@@ -294,8 +296,38 @@ def test_maintenance_makes_code_for_any_trigger_and_removes_what_no_trigger_uses
     assert pgq.execute("select pgq.maint_capture()").fetchone() == (0,)
 
     pgq.execute("drop table orders")
+    assert pgq.execute("select pgq.maint_capture()").fetchone() == (0,)
     assert pgq.execute("select pgq.maint_capture()").fetchone() == (1,)
     assert pgq.execute("select count(*) from pgq.capture_code").fetchone() == (0,)
+
+
+def test_who_writes_a_row_does_not_miss_the_code_of_another_table_that_maintenance_removes_meanwhile(
+    captured: psycopg.Connection, log_database: str
+) -> None:
+    captured.execute("create table bills (id int primary key)")
+    captured.execute("select pgq.capture_table('bills', 'q')")
+    captured.execute(
+        """create or replace function pgq.row_table(i_row anyelement) returns regclass language sql immutable as $$
+        select t.typrelid::regclass from (select pg_advisory_xact_lock(7)) as planning, pg_type as t
+        where t.oid = pg_typeof(i_row) $$"""
+    )
+    maintain, removed = "select pgq.maint_capture()", []
+    with (
+        ThreadPoolExecutor(1) as thread,
+        psycopg.connect(log_database) as holder,
+        psycopg.connect(log_database) as writer,
+    ):
+        holder.execute("select pg_advisory_xact_lock(7)")
+        writing = thread.submit(writer.execute, "insert into orders values (1)")
+        await_blocked(captured, writer)
+        captured.execute("drop table bills")
+        removed += [*captured.execute(maintain), *captured.execute(maintain)]
+        holder.rollback()
+        writing.result()
+        writer.commit()
+
+    assert data(captured)[-1] == '{"id":1,"note":null,"total":null}'
+    assert [*removed, *captured.execute(maintain)] == [(0,), (0,), (1,)]
 
 
 @every(

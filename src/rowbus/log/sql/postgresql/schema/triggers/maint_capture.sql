@@ -1,5 +1,5 @@
 -- Makes generated code for the row triggers of this database that have none or stale code, and removes what no trigger
--- uses. Returns how many functions it made and removed. Needs no rights on the tables. Locks: one run at a time, by an
+-- uses, the next time. Returns how many functions it made and removed. Needs no rights on the tables. Locks: one run at a time, by an
 -- advisory lock; nothing on the tables. Sessions use the new code from their next statement on.
 create or replace function pgq.maint_capture()
 returns int4
@@ -84,7 +84,8 @@ begin
 end
 $$;
 
--- Removes the functions that capture_code no longer names; returns how many.
+-- Removes the functions that capture_code no longer names; returns how many. None while a transaction runs in which
+-- _generated_event still named them: who writes a row of any captured table may just be planning with that, and would fail.
 create or replace function pgq.drop_captures()
 returns int4
 language plpgsql volatile
@@ -99,6 +100,12 @@ begin
         where
             p.pronamespace = 'pgq'::regnamespace and p.proname ~ '^captured_[0-9]+_[0-9a-f]{12}$'
             and not exists (select from pgq.capture_code as k where k.cc_function = p.proname)
+            and exists (
+                select from pg_catalog.pg_proc as g
+                where
+                    g.pronamespace = 'pgq'::regnamespace and g.proname = '_generated_event'
+                    and age(g.xmin) > age(pg_snapshot_xmin(pg_current_snapshot())::xid)
+            )
     loop
         execute pg_catalog.format('drop function %s', v_function);
         v_dropped := v_dropped + 1;
