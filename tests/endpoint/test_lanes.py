@@ -15,6 +15,7 @@ import rowbus
 from rowbus.endpoint.lanes import OrderedLanes
 from rowbus.errors import ConfigurationError, InvalidHeaderError, MessageSerializationError
 from rowbus.messages.headers import Header
+from rowbus.transport.lanes.lane_table import lock_of
 from rowbus.transport.pauses.table import PauseSubject, pauses_address, pauses_table
 from tests.conformance.endpoints import Endpoints, PlaceOrder
 from tests.conformance.transport import SENDS_ATOMIC, eventually, never
@@ -103,6 +104,31 @@ async def test_the_lanes_are_divided_and_messages_of_a_key_keep_their_order(endp
         await eventually(lambda: len(handled) == 200)
         await eventually(lambda: held(first) == {0, 1, 2, 3, 4})
     assert by_key(handled) == sent
+
+
+async def test_a_lane_stays_its_processes_whatever_a_handler_leaves_in_the_session(
+    endpoints: Endpoints,
+) -> None:
+    handled: list[str] = []
+    sales = endpoints.make("Sales", lanes=rowbus.by_key(1))
+    lane = lock_of(endpoints.queue("Sales#0"))
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        await context.connection.execute("create temporary table mine (id text) on commit drop")
+        await context.connection.execute("select pg_advisory_lock(42)")
+        handled.append(message.order_id)
+
+    async with sales, endpoints.backend.another_connection() as connection:
+
+        async def is_free(lock: str) -> bool:
+            answer = await connection.execute(f"select pg_try_advisory_lock({lock})")  # noqa: S608 - of this test
+            return (await answer.fetchone()) == (True,)
+
+        await send_numbered(sales, 1)
+        await eventually(lambda: len(handled) == len(KEYS))
+        await eventually(lambda: is_free("42"))
+        assert not await is_free(f"hashtextextended('{lane}', 0)")
 
 
 async def test_what_fails_holds_up_its_key_and_no_other(endpoints: Endpoints) -> None:
