@@ -122,7 +122,7 @@ async def test_a_lane_stays_its_processes_whatever_a_handler_leaves_in_the_sessi
     async with sales, endpoints.backend.another_connection() as connection:
 
         async def is_free(lock: str) -> bool:
-            answer = await connection.execute(f"select pg_try_advisory_lock({lock})")  # noqa: S608 - of this test
+            answer = await connection.execute(f"select pg_try_advisory_lock({lock})")
             return (await answer.fetchone()) == (True,)
 
         await send_numbered(sales, 1)
