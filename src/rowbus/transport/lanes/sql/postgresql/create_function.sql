@@ -19,7 +19,8 @@ begin
     end if;
     given := substring(
         new.headers
-        from '"' || regexp_replace(header, '([^[:alnum:]])', '\\\1', 'g') || '"[[:space:]]*:[[:space:]]*("([^"\\]|\\.)*")'
+        from '"' || regexp_replace(header, '([^[:alnum:]])', e'\\\\\\1', 'g')
+            || e'"[[:space:]]*:[[:space:]]*("([^"\\\\]|\\\\.)*")'
     )::json #>> '{}';
     if given is null or given = '' then
         return new;
