@@ -127,7 +127,7 @@ async def test_a_lane_stays_its_processes_whatever_a_handler_leaves_in_the_sessi
 
         async def is_free(lock: str) -> bool:
             answer = await connection.execute(f"select pg_try_advisory_lock({lock})")
-            return (await answer.fetchone()) == (True,)
+            return bool(await answer.fetchone() == (True,))
 
         await send_numbered(sales, 1)
         await eventually(lambda: len(handled) == len(KEYS))
