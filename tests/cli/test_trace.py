@@ -117,5 +117,15 @@ def test_a_message_is_told_with_what_it_changed_and_sent(
     assert "no log holds a change that message m caused" in nothing.stderr
 
 
+@pytest.mark.parametrize("what", [("row", "orders", "EU", "4"), ("message", "m-1")])
+def test_where_there_is_no_log_it_says_what_to_do(
+    pgq: psycopg.Connection, rowbus: CommandLine, what: tuple[str, ...]
+) -> None:
+    pgq.execute("drop schema pgq cascade")
+    done = rowbus("trace", *what)
+    assert done.returncode == 1
+    assert "install it with `rowbus log install`" in done.stderr
+
+
 def _queue(name: str) -> list[bytes]:
     return [statement.encode() for statement in rowbus.queue_sql(name)]

@@ -93,6 +93,7 @@ def test_each_of_the_list_is_asked_for() -> None:
         f"{owner}.{name}" for owner in ("AsyncConnection", "Connection") for name in ("lock", "_pipeline")
     }
     members |= {"AsyncConnection._prepared", "AsyncConnection._adapters", "Connection._adapters"}
+    members |= {"AsyncConnection._notice_handlers", "AsyncConnection._notify_handlers"}
     assert OURS.keys() | members == UNDOCUMENTED.keys()
 
 

@@ -489,6 +489,19 @@ def test_it_is_lower_case_and_ends_without_a_semicolon_for_the_driver(path: str)
 
 
 @pytest.mark.one_version
+def test_no_text_is_another_where_backslashes_escape() -> None:
+    """A role or a database may have `standard_conforming_strings` off."""
+    texts = re.compile(r"--.*|e'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'", re.IGNORECASE)
+    doubtful = [
+        (path, text)
+        for path in files_for("postgresql")
+        for text in texts.findall(text_of(path))
+        if text.startswith("'") and "\\" in text
+    ]
+    assert doubtful == []
+
+
+@pytest.mark.one_version
 def test_the_database_is_named_for_psql(database: str) -> None:
     name = psql(database, "-At", "-c", "select current_database()").stdout.decode().strip()
 

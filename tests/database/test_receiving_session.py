@@ -244,8 +244,12 @@ async def test_its_connections_are_in_utc_in_utf8_and_named_for_the_operator(
         for name in ("timezone", "client_encoding", "application_name")
     ]
     await receiver.close()
+    sender = await Database(database).connect()
+    async with sender.transaction():
+        settings += await (await sender.connection.execute("show transaction_isolation")).fetchone() or ()
+    await sender.close()
 
-    assert settings == ["UTC", "UTF8", "rowbus"]
+    assert settings == ["UTC", "UTF8", "rowbus", "read committed"]
 
 
 async def test_the_users_row_factory_and_adapters_are_theirs(

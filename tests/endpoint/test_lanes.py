@@ -15,6 +15,7 @@ import rowbus
 from rowbus.endpoint.lanes import OrderedLanes
 from rowbus.errors import ConfigurationError, InvalidHeaderError, MessageSerializationError
 from rowbus.messages.headers import Header
+from rowbus.transport.lanes.lane_table import lock_of
 from rowbus.transport.pauses.table import PauseSubject, pauses_address, pauses_table
 from tests.conformance.endpoints import Endpoints, PlaceOrder
 from tests.conformance.transport import SENDS_ATOMIC, eventually, never
@@ -29,6 +30,10 @@ pytestmark = [
 
 KEYS = [f"order-{number}" for number in range(10)]
 Handled = list[tuple[str, str]]
+NAME_NO_LANE = ["{}", '{"Rowbus.Key": "'] + [
+    f'{{"Rowbus.Key": "{text}"}}' for text in (r"a\u0000", r"\ud800", r"\udc00\ud800", r"\q", r"\u12", "a\nb")
+]
+"""Headers without a key, or with one that PostgreSQL cannot read; a sender does not hear of it."""
 AT_ONCE = rowbus.Recoverability(immediate=2, delayed=1, increase=timedelta(milliseconds=300))
 
 
@@ -105,6 +110,31 @@ async def test_the_lanes_are_divided_and_messages_of_a_key_keep_their_order(endp
     assert by_key(handled) == sent
 
 
+async def test_a_lane_stays_its_processes_whatever_a_handler_leaves_in_the_session(
+    endpoints: Endpoints,
+) -> None:
+    handled: list[str] = []
+    sales = endpoints.make("Sales", lanes=rowbus.by_key(1))
+    lane = lock_of(endpoints.queue("Sales#0"))
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        await context.connection.execute("create temporary table mine (id text) on commit drop")
+        await context.connection.execute("select pg_advisory_lock(42)")
+        handled.append(message.order_id)
+
+    async with sales, endpoints.backend.another_connection() as connection:
+
+        async def is_free(lock: str) -> bool:
+            answer = await connection.execute(f"select pg_try_advisory_lock({lock})")
+            return bool(await answer.fetchone() == (True,))
+
+        await send_numbered(sales, 1)
+        await eventually(lambda: len(handled) == len(KEYS))
+        await eventually(lambda: is_free("42"))
+        assert not await is_free(f"hashtextextended('{lane}', 0)")
+
+
 async def test_what_fails_holds_up_its_key_and_no_other(endpoints: Endpoints) -> None:
     """Two attempts at once, then a delay: in both nothing of the key comes before it."""
     handled: Handled = []
@@ -177,17 +207,18 @@ async def test_the_database_finds_the_lane_that_the_wire_format_says(
     sales = serve(endpoints, [], rowbus.by_key(16))
     await sales.install()
     async with endpoints.backend.another_connection() as connection:
+        await connection.execute("set standard_conforming_strings = off")
         await rowbus.AsyncClient(connection, schema=endpoints.backend.schema).send(
             "Sales", PlaceOrder("1"), key=key
         )
         await connection.commit()
-    for headers in (json.dumps({Header.KEY: key}, ensure_ascii=False), '{"Rowbus.Key": "', "{}"):
+    for headers in (json.dumps({Header.KEY: key}, ensure_ascii=False), *NAME_NO_LANE):
         insert = (
             f"insert into {endpoints.queue('Sales')} (id, headers, body) values (gen_random_uuid(), %s, '')"
         )
         await endpoints.backend.execute(insert, headers)
     assert await endpoints.backend.count(f"Sales#{lane}") == 2
-    assert await endpoints.backend.count("Sales") == 2
+    assert await endpoints.backend.count("Sales") == len(NAME_NO_LANE)
 
 
 async def test_the_urgent_come_first_and_the_others_are_not_forgotten(endpoints: Endpoints) -> None:

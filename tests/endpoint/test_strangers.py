@@ -447,7 +447,11 @@ WAYS: dict[str, Callable[[Any], object]] = {
     "cursors": lambda connection: setattr(connection, "cursor_factory", object),
     "named cursors": lambda connection: setattr(connection, "server_cursor_factory", object),
     "adapters": lambda connection: connection.adapters.register_loader("int4", TextLoader),
+    "notices": lambda connection: connection.add_notice_handler(left.append),
+    "attributes": lambda connection: setattr(connection, "tenant", "blue"),
+    "methods": lambda connection: setattr(connection, "execute", None),
 }
+NOTICE = "do $$ begin raise notice 'heard'; end $$"
 
 
 @pytest.mark.parametrize("kind", ["async", "def"])
@@ -464,6 +468,8 @@ async def test_what_a_handler_sets_of_its_connection_is_there_for_nobody_else(
         def place(message: PlaceOrder, context: rowbus.SyncContext) -> None:
             seen.append(context.connection.execute("select 1").fetchone())
             seen.append(context.connection.server_cursor_factory is not object)
+            seen.append(hasattr(context.connection, "tenant"))
+            context.connection.execute(NOTICE)
             WAYS[message.order_id](context.connection)
 
     else:
@@ -472,6 +478,8 @@ async def test_what_a_handler_sets_of_its_connection_is_there_for_nobody_else(
         async def place_async(message: PlaceOrder, context: rowbus.Context) -> None:
             seen.append(await (await context.connection.execute("select 1")).fetchone())
             seen.append(context.connection.server_cursor_factory is not object)
+            seen.append(hasattr(context.connection, "tenant"))
+            await context.connection.execute(NOTICE)
             WAYS[message.order_id](context.connection)
 
     await sales.install()
@@ -479,7 +487,8 @@ async def test_what_a_handler_sets_of_its_connection_is_there_for_nobody_else(
     async with sales:
         await eventually(lambda: holds(backend, "Sales", 0))
 
-    assert seen == [(1,), True] * 2 * len(WAYS)
+    assert seen == [(1,), True, False] * 2 * len(WAYS)
+    assert left == []
     assert await backend.count(ERROR) == 0
 
 

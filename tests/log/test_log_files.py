@@ -68,3 +68,4 @@ def test_some_code_loads_it(path: str) -> None:
 @every("path", DEFINITIONS)
 def test_a_definition_begins_with_what_it_is_for(path: str) -> None:
     assert text_of(path).startswith("-- ")
+    assert text_of(path).isascii(), "a database in LATIN1 takes no other letters"

@@ -161,6 +161,10 @@ class ReceiveSession(AsyncSession, Protocol):
         """Run one statement and decode its answer; `undoable`: with the attempt, if it is undone."""
         raise NotImplementedError
 
+    def keep_locks(self, take: Statement[object], keep: Sequence[Statement[object]] = ()) -> None:
+        """Have locks of the session's own outlive what handlers leave; `keep` keeps them while all are released."""
+        raise NotImplementedError
+
     async def begin(self, receive: Statement[T]) -> T:
         """Begin a transaction and receive in it."""
         raise NotImplementedError

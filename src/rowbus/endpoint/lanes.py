@@ -96,7 +96,9 @@ class OrderedLanes(HeldLanes["Receiver"]):
         """Return a session that has the lane; None if another session has it."""
         session = await self._database.connect_receiver()
         try:
-            is_ours = await session.run(self._table.take(lane, self._process))
+            take = self._table.take(lane, self._process)
+            is_ours = await session.run(take)
+            session.keep_locks(take, [self._table.keep(lane)])
         except BaseException:
             await session.close()
             raise

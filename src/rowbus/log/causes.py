@@ -170,7 +170,7 @@ def message_changes(message_id: str) -> Statement[list[CausedChange]]:
 
 def _statement(failing: str, decode: Any, **given: str | None) -> Statement[list[CausedChange]]:  # noqa: ANN401 - a decoder
     parameters = {"table": None, "in_data": None, "in_cause": None, **given}
-    return Statement(log_query("causes/changes", failing), parameters, decode)
+    return Statement(log_query("causes/changes", failing, log=""), parameters, decode)
 
 
 def _changes(rows: Rows) -> Iterator[CausedChange]:

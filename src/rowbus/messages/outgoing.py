@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, get_args
@@ -28,8 +29,6 @@ from rowbus.running.bounded import MOST
 from rowbus.running.telemetry.instruments import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.headers import Identity
     from rowbus.running.telemetry.spans import Attributes, Spans
@@ -275,8 +274,15 @@ def _address_saga(headers: dict[str, str | None], incoming: Mapping[str, str | N
             headers[ours] = incoming[theirs]
 
 
+def _refuse_other(given: object) -> None:
+    if not isinstance(given, Mapping):
+        text = f"headers is {given!r}; give texts by their names, such as {{'tenant': 'blue'}}."
+        raise InvalidHeaderError(text, header="", reason="no mapping")
+
+
 def _apply(headers: dict[str, str | None], extra: Mapping[str, str], *, inherited: bool) -> None:
     """Add the caller's headers, strictly checked."""
+    _refuse_other(extra)
     if inherited and Header.CONVERSATION_ID in extra:
         raise InvalidHeaderError(
             "A handler's message continues the conversation of the message it handles; to begin a new one pass "

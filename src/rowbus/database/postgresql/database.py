@@ -190,6 +190,7 @@ class Database:
         """Open an asynchronous session; raises ConnectionLostError when that fails."""
         try:
             connection = await psycopg.AsyncConnection.connect(self.conninfo, autocommit=True)
+            await connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
             await self.configure(connection)
         except psycopg.Error as error:
             raise translate(error) from error
@@ -225,6 +226,7 @@ class Database:
         """Open a synchronous session and close it again; raises ConnectionLostError when that fails."""
         try:
             connection = psycopg.connect(self.conninfo, autocommit=True)
+            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             self._choose_plans(connection, connection.execute(_preparation()).fetchone())
         except psycopg.Error as error:
             raise translate(error) from error

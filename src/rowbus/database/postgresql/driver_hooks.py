@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import psycopg
 from psycopg._cursor_base import BaseCursor
@@ -54,6 +54,8 @@ UNDOCUMENTED: Final = {
     "Connection._pipeline": "a `def` handler's pipeline breaks that comes second in a batch",
     "AsyncConnection._adapters": "what a handler registers for its connection's values is there for the next",
     "Connection._adapters": "what a `def` handler registers for its connection's values is there for the next",
+    "AsyncConnection._notice_handlers": "what a handler has called for notices is called for those of the next",
+    "AsyncConnection._notify_handlers": "what a handler has called for notifications is called for those of the next",
     "AsyncConnection.wait": "no receiver can run anything",
     "Connection.wait": "a `def` handler cannot begin a nested transaction",
     "AsyncConnection.lock": "two statements of one connection may overlap",
@@ -66,8 +68,19 @@ UNDOCUMENTED: Final = {
 """Consequences, by hook, if one of these is gone, or is no longer called as it is now."""
 
 
-_WAYS: Final = ("row_factory", "cursor_factory", "server_cursor_factory", "prepare_threshold")
+_WAYS: Final = ("row_factory", "cursor_factory", "server_cursor_factory", "prepare_threshold", "prepared_max")
 _ways: Final = attrgetter(*_WAYS)
+
+
+class Ways(NamedTuple):
+    """The settings of a connection's owner."""
+
+    settings: tuple[object, ...]
+    """How it makes cursors and rows, and when it prepares."""
+    names: frozenset[str]
+    """The attributes that it has."""
+    hearers: tuple[Sequence[object], ...]
+    """What it calls for notices and notifications."""
 
 
 class _Hooks(psycopg.BaseConnection[TupleRow]):
@@ -110,18 +123,27 @@ class _Hooks(psycopg.BaseConnection[TupleRow]):
             self._prepared.validate(key, plan, name, results)
 
     @property
-    def ways(self) -> tuple[object, ...]:
-        """Settings of its owner: how it makes cursors and rows, and when it prepares."""
-        ways: tuple[object, ...] = _ways(self)
-        return ways
+    def ways(self) -> Ways:
+        """What its owner has set of it."""
+        return Ways(_ways(self), frozenset(vars(self)), tuple(map(tuple, self._hearers)))
 
-    def restore(self, ways: tuple[object, ...], *, adapts: bool) -> None:
-        """Put back what was set of it; with `adapts`, also what was registered for its values."""
-        if _ways(self) != ways:
-            for name, value in zip(_WAYS, ways, strict=True):
+    def restore(self, ways: Ways, *, adapts: bool) -> None:
+        """Put back what was set of it; with `adapts`, also what was registered for values, called, or kept with it."""
+        if _ways(self) != ways.settings:
+            for name, value in zip(_WAYS, ways.settings, strict=True):
                 setattr(self, name, value)
-        if adapts:
-            self._adapters = None
+        if not adapts:
+            return
+        self._adapters = None
+        for hearers, before in zip(self._hearers, ways.hearers, strict=True):
+            hearers[:] = before
+        for name in vars(self).keys() - ways.names:
+            if callable(getattr(type(self), name, len)):  # a method that was replaced, or nothing of ours
+                delattr(self, name)
+
+    @property
+    def _hearers(self) -> tuple[list[Any], ...]:
+        return self._notice_handlers, self._notify_handlers
 
     def _start_query(self) -> PQGen[None]:
         yield from self.before_query()

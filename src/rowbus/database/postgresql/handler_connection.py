@@ -110,6 +110,7 @@ class HandlerConnection(HookedConnection, Awaiting):
     own_settings: Sequence[Statement[object]] = ()  # what puts these back, once a handler has used it
     clearing: Sequence[Statement[object]] = ()  # what clears the session of what a handler may leave there
     locks: Sequence[Statement[object]] = ()  # what takes the session's own advisory locks
+    kept: Sequence[Statement[object]] = ()  # what keeps them from others until they are taken again
     blocks = 0  # nested transactions that are open
     waits = 0  # calls of the driver's that wait for the server just now; a stream between two rows does not
     attempt_open = False  # no savepoint is set outside an attempt
@@ -181,7 +182,7 @@ class HandlerConnection(HookedConnection, Awaiting):
             _forbidden(_VERBS.get(ending[1], "commit"))
         if not any(hint in text for hint in _HINTS) or not _LASTING.search(text):
             return
-        self.clearing = (_LEFT_BEHIND, _UNLOCK, *self.locks)
+        self.clearing = (_LEFT_BEHIND, *self.kept, _UNLOCK, *self.locks)
         if _UNPLANNING.search(text) is not None:
             self.note_deallocate_all()
 

@@ -95,6 +95,13 @@ class ReceiveSession(AsyncSession):
             for view, ways in self._views:
                 view.restore(ways, adapts=view.orm is None)
 
+    def keep_locks(self, take: Statement[object], keep: Sequence[Statement[object]] = ()) -> None:
+        """Have the session take locks of its own again where a handler may have left some, and all are released.
+
+        `keep` keeps them from others meanwhile, to the end of the transaction.
+        """
+        self.connection.locks, self.connection.kept = (take,), keep
+
     async def begin(self, receive: Statement[T]) -> T:
         """Begin a transaction and receive in it, in one round trip."""
         answers = await self._exchange((_BEGIN, receive))

@@ -265,6 +265,9 @@ class ReceiveSession(AsyncSession):
         require(self._scope, in_loop=True)
         return await self.make(call)
 
+    def keep_locks(self, take: Statement[object], keep: Sequence[Statement[object]] = ()) -> None:
+        """Do nothing: a session in which a handler may have left locks `is_stained`."""
+
     async def begin(self, receive: Statement[T]) -> T:
         """Begin a transaction and receive in it."""
         return await self.make(partial(self._transaction.begin, receive))

@@ -293,8 +293,9 @@ class ChunkWorker:
         if self._session is None or self._session.closed:
             self._session = await self._database.connect_receiver()
             if self._shown:
-                self._session.connection.locks = (self._table.show_worker(),)
-                await self._session.run_together(self._session.connection.locks)
+                shown = self._table.show_worker()
+                self._session.keep_locks(shown)
+                await self._session.run_together([shown])
         return self._session
 
     async def _complete(self, session: ReceiveSession, verdicts: Sequence[Judged], upto: int | None) -> None:

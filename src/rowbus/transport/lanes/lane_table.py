@@ -95,6 +95,11 @@ class LaneTable:
         names = {"members": self._members, "lane": lock_of(lane)}
         return Statement(query, {**names, "process": process}, scalar)
 
+    def keep(self, lane: QueueAddress) -> Statement[bool]:
+        """Keep a lane of this session's from others until its transaction ends, whatever it unlocks meanwhile."""
+        query = _load("keep_lane", self.address, "Failed to keep a lane of")
+        return Statement(query, {"lane": lock_of(lane)}, scalar)
+
     def survey(self, lanes: list[QueueAddress], patience: float) -> Statement[Survey]:
         """Ask who works here, and who has which lane; who has asked nothing for `patience` seconds works no more."""
         locks = {lock_of(lane): number for number, lane in enumerate(lanes)}

@@ -23,7 +23,7 @@ telling as (
     from given
     where
         case lower(given.name)
-            when 'datestyle' then given.value !~* '^\s*iso'
+            when 'datestyle' then given.value !~* e'^\\s*iso'
             when 'extra_float_digits' then given.value::int < 1
             when 'intervalstyle' then lower(given.value) <> 'postgres'
             when 'bytea_output' then lower(given.value) <> 'hex'

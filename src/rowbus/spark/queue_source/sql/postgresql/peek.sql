@@ -31,7 +31,7 @@ where
     and (:'expires_null'::boolean is null or (message.expires is null) = :'expires_null'::boolean)
     and (
         :'texts'::text[] is null
-        or strpos(message.headers, '\') > 0
+        or strpos(message.headers, e'\\') > 0
         or exists (
             select from unnest(:'texts'::text[]) as t (searched)
             where strpos(message.headers, t.searched) > 0
@@ -39,11 +39,11 @@ where
     )
     and (
         (:'sent_least'::numeric is null and :'sent_most'::numeric is null)
-        or strpos(message.headers, '\') > 0
-        or regexp_count(message.headers, '"NServiceBus\.TimeSent"') <> 1
+        or strpos(message.headers, e'\\') > 0
+        or regexp_count(message.headers, e'"NServiceBus\\.TimeSent"') <> 1
         or coalesce(
             translate(
-                substring(message.headers from '"NServiceBus\.TimeSent"\s*:\s*"([0-9][0-9: -]{26}Z)"'),
+                substring(message.headers from e'"NServiceBus\\.TimeSent"\\s*:\\s*"([0-9][0-9: -]{26}Z)"'),
                 ': -Z', ''
             )::numeric between coalesce(:'sent_least'::numeric, 0) and coalesce(:'sent_most'::numeric, 1e20),
             true

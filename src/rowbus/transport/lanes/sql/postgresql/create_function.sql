@@ -19,8 +19,16 @@ begin
     end if;
     given := substring(
         new.headers
-        from '"' || regexp_replace(header, '([^[:alnum:]])', '\\\1', 'g') || '"[[:space:]]*:[[:space:]]*("([^"\\]|\\.)*")'
-    )::json #>> '{}';
+        from '"' || regexp_replace(header, '([^[:alnum:]])', e'\\\\\\1', 'g')
+            || e'"[[:space:]]*:[[:space:]]*("([^"\\\\\\u0001-\\u001f]|\\\\.)*")'
+    );
+    if strpos(given, e'\\') > 0 and given !~ (
+        e'^([^\\\\]|\\\\["\\\\/bfnrt]|\\\\u(?!0000|[dD][89a-fA-F])[0-9a-fA-F]{4}'
+        || e'|\\\\u[dD][89abAB][0-9a-fA-F]{2}\\\\u[dD][c-fC-F][0-9a-fA-F]{2})*$'
+    ) then
+        return new;  -- no text of JSON, or one with characters that PostgreSQL has not
+    end if;
+    given := given::json #>> '{}';
     if given is null or given = '' then
         return new;
     end if;

@@ -8,6 +8,6 @@ select exists(
         placed.tgrelid = to_regclass(:'table_name'::text)
         and placed.tgname = 'rowbus_notify'
         and placed.tgenabled <> 'D'
-        and placed.tgargs = convert_to(:'channel'::text, getdatabaseencoding()) || '\x00'::bytea
+        and placed.tgargs = convert_to(:'channel'::text, getdatabaseencoding()) || e'\\x00'::bytea
         and called.prosrc = :'body'::text
 )

@@ -1,6 +1,6 @@
 -- Facts about a trigger's table, asked for with a NULL of the table's row type. Declared immutable so that
 -- the planner evaluates them once and keeps the answer in the plan: PostgreSQL's own cache. A plan that also mentions
--- the table as a regclass (row_table(…)::text, see row_event) is thrown away when any session changes the table.
+-- the table as a regclass (row_table(...)::text, see row_event) is thrown away when any session changes the table.
 -- Invariant: never used in a plan without that mention. They lock nothing.
 -- They run in the trigger, with any search path: every name and operator is qualified, here and in what row_event
 -- calls. (A SQL-standard body, which would bind them once, cannot be had with anyelement.)

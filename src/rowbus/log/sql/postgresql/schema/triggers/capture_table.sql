@@ -131,7 +131,7 @@ begin
     elsif v_options.o_bad is not null then
         raise exception using
             errcode = '22023', message = pg_catalog.format('capture_table: unknown argument %s', i_args[v_options.o_bad + 1]),
-            hint = 'Use ignore=…, mask=column:hash, pkey=…, backup, deny, ev_type=…, ev_data=…, ev_extra1=… to ev_extra4=…, when=…, insert-only, always, as-root, no-cause or as-pgq.';
+            hint = 'Use ignore=..., mask=column:hash, pkey=..., backup, deny, ev_type=..., ev_data=..., ev_extra1=... to ev_extra4=..., when=..., insert-only, always, as-root, no-cause or as-pgq.';
     elsif 'as-root' = any(i_args[2:]) and i_table is distinct from pg_catalog.pg_partition_root(i_table) then
         raise exception using
             errcode = '22023', message = pg_catalog.format('capture_table: %s is no partitioned table, or a partition', i_table),
@@ -139,11 +139,11 @@ begin
     elsif v_options.o_skip then
         raise exception using
             errcode = '22023', message = 'capture_table: SKIP needs a BEFORE trigger',
-            hint = 'Create it by hand: create trigger … before insert or update or delete on … execute function pgq.jsontriga(…).';
+            hint = 'Create it by hand: create trigger ... before insert or update or delete on ... execute function pgq.jsontriga(...).';
     elsif not i_only_inserts and coalesce(v_options.o_key, pgq.exact_key(i_table, i_args), '') = '' then
         raise exception using
             errcode = '22023', message = pg_catalog.format('capture_table: table %s has no primary key', i_table),
-            hint = 'Name its key with an argument pkey=column,…, capture new rows alone with insert-only, or use the format json or url.';
+            hint = 'Name its key with an argument pkey=column,..., capture new rows alone with insert-only, or use the format json or url.';
     end if;
     perform pgq.check_columns(i_table, 'ignore', v_options.o_ignored);
     perform pgq.check_columns(i_table, 'pkey', v_options.o_key);

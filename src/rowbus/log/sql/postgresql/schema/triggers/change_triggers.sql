@@ -1,8 +1,8 @@
--- The triggers that put a table's changes into a queue. pgq.jsontriga writes JSON: ev_type {"op":…,"table":[…],"pkey":[…]},
+-- The triggers that put a table's changes into a queue. pgq.jsontriga writes JSON: ev_type {"op":...,"table":[...],"pkey":[...]},
 -- ev_data an object of the row. pgq.logutriga writes url-encoded: ev_type I:key, U:key, D:key or R, ev_data name=value
 -- pairs. pgq.sqltriga writes SQL: ev_type I, U, D or R, ev_data a fragment of the statement that repeats the change.
 -- They differ in nothing else, but a function cannot share the rows of another's table: so one text makes all three.
--- Arguments: the queue, then SKIP, ignore=, pkey=, backup, deny, ev_type= …, when=, exact, cause. Code that maint_capture has generated
+-- Arguments: the queue, then SKIP, ignore=, pkey=, backup, deny, ev_type= ..., when=, exact, cause. Code that maint_capture has generated
 -- for the table makes the event; where there is none, row_event does, after tell_row. Locks what pgq.insert_event does.
 -- Each expression costs a little at its first use in a transaction: the usual way through has few, and tests in pairs.
 do $do$

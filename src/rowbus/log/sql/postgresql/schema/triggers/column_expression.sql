@@ -1,4 +1,4 @@
--- Returns the query that an ev_…= or when= argument stands for: bare words that are names of columns become fields of
+-- Returns the query that an ev_...= or when= argument stands for: bare words that are names of columns become fields of
 -- the row $1; strings, comments, other names and qualified ones are left alone. Locks nothing.
 create or replace function pgq.column_expression(i_expression text, i_names text[])
 returns text

@@ -21,7 +21,7 @@ language sql stable as $$
     );
 $$;
 
--- Evaluates an ev_…= or when= argument over a row: returns the text form of its value and the oid of its type. Raises
+-- Evaluates an ev_...= or when= argument over a row: returns the text form of its value and the oid of its type. Raises
 -- what the expression does, and an error unless it gives one row. Locks what the expression does.
 -- Invariant: its names do not depend on the session's search path. A cascade runs it with the rights of the table's owner
 -- (from 18 on also in AFTER triggers), and the path is that of who deletes. What is set here ends with the function.

@@ -12,7 +12,7 @@ begin
 end
 $$;
 
--- Makes the event of a row trigger from its arguments: returns ev_type, ev_data and ev_extra1 … 4, or
+-- Makes the event of a row trigger from its arguments: returns ev_type, ev_data and ev_extra1 ... 4, or
 -- NULL when the change is to be passed over. An exact capture writes the update of a key as two: those of a DELETE, then
 -- those of an INSERT. Raises PgQ's errors in PgQ's order. Locks nothing.
 -- Invariant: what the planner found out about the table is in one plan with the table's name (see row_table).

@@ -1,4 +1,4 @@
--- Returns "name='value' and …" for the key columns of a row, in the order of the table, as sqltriga writes them; raises
+-- Returns "name='value' and ..." for the key columns of a row, in the order of the table, as sqltriga writes them; raises
 -- an error when one of them is NULL. Locks nothing.
 create or replace function pgq.sql_key(i_names text[], i_texts text[], i_key text[])
 returns text

@@ -1,6 +1,6 @@
 -- Reads the arguments of a trigger that follow the queue's name, in their order; the last of ignore= and of pkey=
 -- counts, and the first of an expression. What Rowbus adds has no option: see is_exact, tells_cause, named_table,
--- exact_key and column_mask. "bad" is the place of the first that is none. o_expressions: of ev_type, ev_data, ev_extra1 … ev_extra4 and when. Locks nothing.
+-- exact_key and column_mask. "bad" is the place of the first that is none. o_expressions: of ev_type, ev_data, ev_extra1 ... ev_extra4 and when. Locks nothing.
 create or replace function pgq.trigger_options(
     i_args text[],
     out o_skip boolean,

@@ -100,6 +100,6 @@ left join lateral (
 where
     relation.oid in (select candidates.id from candidates)
     and relation.relkind in ('r', 'p')
-    and namespace.nspname not like 'pg\_%'
+    and namespace.nspname not like e'pg\\_%'
     and namespace.nspname <> 'information_schema'
 order by namespace.nspname, relation.relname

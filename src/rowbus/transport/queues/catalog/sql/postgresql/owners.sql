@@ -36,7 +36,7 @@ memberships as (
             true
         )
         and role.name not in ('pgq_reader', 'pgq_writer', 'pgq_admin')
-        and role.name not like 'pg\_%'
+        and role.name not like e'pg\\_%'
 ),
 
 trusted as materialized (

@@ -24,7 +24,7 @@ with recursive memberships as (
             true
         )
         and pg_get_userbyid(membership.roleid) not in ('pgq_reader', 'pgq_writer', 'pgq_admin')
-        and pg_get_userbyid(membership.roleid)::text not like 'pg\_%'
+        and pg_get_userbyid(membership.roleid)::text not like e'pg\\_%'
 )
 
 select asked.number
