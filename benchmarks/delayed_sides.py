@@ -22,7 +22,6 @@ from rowbus.messages.headers import Identity, decode_headers, encode_copied_head
 from rowbus.messages.message import OutgoingMessage
 from rowbus.transport.delayed.mover import open_session
 from rowbus.transport.delayed.moves import DueMoves, Fallback
-from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.postgresql import DelayedTable
 
 DELAYED = DelayedTable(rowbus.QueueAddress("public", "bench.Delayed"))
@@ -55,7 +54,7 @@ def fill_delayed(dsn: str, messages: int, *, due_in: float) -> None:
 
 def add_delayed(dsn: str, messages: int, *, due_in: float) -> None:
     """Put so many more messages into the table, as `fill_delayed` does."""
-    headers = marked(OutgoingMessage(decode_headers(headers_text())), QUEUE).headers
+    headers = OutgoingMessage(decode_headers(headers_text())).bound_for(QUEUE).headers
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(
             'insert into "bench.Delayed" (headers, body, due) select %s, %s, clock_timestamp()'

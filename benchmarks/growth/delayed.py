@@ -19,7 +19,6 @@ from benchmarks.reporting import Bench, Result
 from benchmarks.workload import QUEUE, PlaceOrder, headers_text
 from rowbus.messages.headers import decode_headers, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
-from rowbus.transport.delayed.policy import marked
 
 MOST_WAITING, BURST = 1_000_000, 100_000
 DUE = 10_000  # messages that the mover moves beside those that wait
@@ -89,7 +88,7 @@ async def _burst(dsn: str, count: int) -> Figures:
 
 
 def _fill_burst(dsn: str, begins: float, count: int) -> None:
-    headers = marked(OutgoingMessage(decode_headers(headers_text())), QUEUE).headers
+    headers = OutgoingMessage(decode_headers(headers_text())).bound_for(QUEUE).headers
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("set timezone to 'UTC'")
         connection.execute(FILL_BURST, (encode_copied_headers(headers), begins, count, count))

@@ -109,7 +109,7 @@ MUTANTS = (
         "lost",
         (
             Edit(
-                f"{TRANSPORT}/receiving/transactions.py",
+                f"{TRANSPORT}/receiving/dispatcher.py",
                 "leaving = (*outgoing.sends, *outgoing.verdicts)",
                 "leaving = (*outgoing.sends,)",
             ),
@@ -290,8 +290,8 @@ MUTANTS = (
         (
             Edit(
                 f"{TRANSPORT}/receiving/receiver.py",
-                "            await self.permits.only_travels()\n",
-                "            await self.permits.over()\n",
+                "            await self.permits.only_travels.wait()\n",
+                "            await self.permits.is_over.wait()\n",
             ),
         ),
         rounds=1,

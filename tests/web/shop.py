@@ -25,7 +25,6 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
 from rowbus.transport.delayed.installer import create_delayed
-from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pubsub.table import create_subscriptions, subscription_routing
 from rowbus.transport.queues.installer import create_queue
@@ -75,7 +74,7 @@ class Shop:
             **(headers or {}),
         }
         content = json.dumps({"order_id": number, "total": 99.5}).encode() if body is None else body
-        message = marked(OutgoingMessage(given, content, None), to)
+        message = OutgoingMessage(given, content, None).bound_for(to)
         with open_database(self.dsn).session() as session:
             session.run(delayed_table(DELAYED).store(message, due, notify=False))
 

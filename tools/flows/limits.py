@@ -39,10 +39,10 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "send": Limits(Limit(46, 35), Limit(230, 150), Limit(375)),
-    "fail": Limits(Limit(56, 45), Limit(282), Limit(1037)),
-    "delayed": Limits(Limit(28), Limit(126), Limit(162)),
-    "event": Limits(Limit(34), Limit(191), Limit(286)),
+    "send": Limits(Limit(36, 35), Limit(198, 150), Limit(335)),
+    "fail": Limits(Limit(45), Limit(248), Limit(933)),
+    "delayed": Limits(Limit(27), Limit(121), Limit(160)),
+    "event": Limits(Limit(34), Limit(188), Limit(284)),
     "sink": Limits(Limit(19, 18), Limit(127, 125), Limit(236, 232)),
     "lake": Limits(Limit(41, 40), Limit(348, 305), Limit(646, 626)),
     "retry": Limits(Limit(32, 26), Limit(179, 108), Limit(314, 176)),

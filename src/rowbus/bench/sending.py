@@ -26,7 +26,6 @@ from rowbus.transport.client import Client
 from rowbus.transport.composition import identity_of
 from rowbus.transport.delayed.mover import open_session
 from rowbus.transport.delayed.moves import DueMoves, Fallback
-from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.table import queue_table
@@ -83,7 +82,7 @@ def headers_text() -> str:
 
 def headers_for(queue: QueueAddress) -> str:
     """Return its header text in a table of delayed messages, with the queue that it is for."""
-    message = marked(OutgoingMessage(decode_headers(headers_text())), queue)
+    message = OutgoingMessage(decode_headers(headers_text())).bound_for(queue)
     return encode_copied_headers(message.headers)
 
 

@@ -13,7 +13,7 @@ from contextvars import copy_context
 from datetime import UTC, datetime
 from functools import partial
 from time import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.endpoint.context import STOPPED, Context, SyncContext
 from rowbus.endpoint.long_context import LongContext, SyncLongContext
@@ -26,7 +26,7 @@ from rowbus.running.handling import begin_handling, end_handling, refuse_corouti
 from rowbus.running.telemetry.instruments import tracing
 from rowbus.running.threads import Threads
 from rowbus.running.time_limit import within
-from rowbus.running.turns import into_thread, is_in_thread, onto_loop, without_turns
+from rowbus.running.turns import into_thread, onto_loop, without_turns
 from rowbus.transport.limits.rate import limit_key
 
 if TYPE_CHECKING:
@@ -38,12 +38,27 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowbus.endpoint")
 
-FAILURE_DATA = "rowbus.failure_data"
-"""Key in a delivery's items under which the pipeline leaves facts for the failure headers."""
+HANDLER_FAILURE = "rowbus.handler_failure"
+"""Key in a delivery's items under which the pipeline leaves a `HandlerFailure`."""
 
 
-HANDLER_RETRIES = "rowbus.handler_retries"
-"""Key in a delivery's items of the retries that the handler which failed has of its own."""
+class HandlerFailure(NamedTuple):
+    """A handler that failed: when it began and failed, by the time of day, and whether it was cancelled."""
+
+    handler: Handler
+    started: float
+    failed: float
+    is_cancelled: bool
+
+    def data(self) -> dict[str, str]:
+        """Return what the failure headers say of it."""
+        return {
+            "Message type": self.handler.read.name,
+            "Handler type": self.handler.name,
+            "Handler start time": format_timestamp(datetime.fromtimestamp(self.started, UTC)),
+            "Handler failure time": format_timestamp(datetime.fromtimestamp(self.failed, UTC)),
+            "Handler canceled": str(self.is_cancelled),
+        }
 
 
 class Pipeline:
@@ -55,6 +70,7 @@ class Pipeline:
         self.sender = sender
         self.threads = Threads("rowbus-handler")
         """Where `def` handlers are called."""
+        self._takes_turns = handlers.has_functions
         self._loop = asyncio.get_running_loop()
         self._spans = tracing()
 
@@ -91,7 +107,7 @@ class Pipeline:
         if is_empty or not delivery.body:
             logger.debug("Message %s has no body to handle", headers[Header.MESSAGE_ID])
             return ()
-        return self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))
+        return self._handlers.plans[headers.get(Header.ENCLOSED_MESSAGE_TYPES)]
 
     def takes_long(self, delivery: Delivery) -> bool:
         """Return whether a message's handler takes long. Raises HandlerError if others take it, too."""
@@ -107,7 +123,7 @@ class Pipeline:
 
     def _takers_of_answers(self, headers: Mapping[str, str | None]) -> tuple[Handler, ...]:
         if RETURN_CODE in self._handlers.names():
-            return self._handlers.plan(RETURN_CODE)
+            return self._handlers.plans[RETURN_CODE]
         logger.warning(
             "Message %s answers %s with the number %s, which no handler of a rowbus.ReturnCode takes here",
             headers[Header.MESSAGE_ID],
@@ -137,11 +153,11 @@ class Pipeline:
             )
         except (Exception, asyncio.CancelledError):
             await onto_loop()
-            _note_failure(delivery, handler, started)
+            delivery.items[HANDLER_FAILURE] = HandlerFailure(handler, started, time(), is_being_cancelled())
             raise
 
     async def _call(self, handler: Handler, message: object, delivery: Delivery, sender: Sender) -> None:
-        if is_in_thread():
+        if self._takes_turns:
             await onto_loop()
         kind = LongContext if handler.is_long else Context
         context = kind(delivery, sender) if handler.takes_context else None
@@ -200,14 +216,3 @@ def is_being_cancelled() -> bool:
     """Say whether the task that runs was asked to end."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _note_failure(delivery: Delivery, handler: Handler, started: float) -> None:
-    delivery.items[HANDLER_RETRIES] = handler.retries
-    delivery.items[FAILURE_DATA] = {
-        "Message type": handler.read.name,
-        "Handler type": handler.name,
-        "Handler start time": format_timestamp(datetime.fromtimestamp(started, UTC)),
-        "Handler failure time": format_timestamp(datetime.now(UTC)),
-        "Handler canceled": str(is_being_cancelled()),
-    }

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from rowbus.endpoint.pipeline import FAILURE_DATA, HANDLER_RETRIES, is_being_cancelled, subject_of
+from rowbus.endpoint.pipeline import HANDLER_FAILURE, is_being_cancelled, subject_of
 from rowbus.errors import ConfigurationError, CriticalError, MalformedHeadersError, QueueNotFoundError
 from rowbus.errors.strangers import exc_info_of, is_a
 from rowbus.messages.dispatch import DelayedSend, Send
@@ -38,9 +39,10 @@ from rowbus.transport.recoverability.policy import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import timedelta
 
+    from rowbus.endpoint.pipeline import HandlerFailure
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.headers import Identity
     from rowbus.messages.message import MessageRow
@@ -52,10 +54,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.recoverability")
 
 HOPELESS = MoveToErrorQueue()
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+NOW = partial(datetime.now, UTC)
 
 
 def tell(observers: Sequence[Observer], event: Decision | Throttling) -> None:
@@ -92,7 +91,7 @@ class Recovery:
         keeps_place: bool = False,
         mutators: Sequence[Mutator] = (),
         observers: Sequence[Observer] = (),
-        now: Callable[[], datetime] = _now,
+        now: Callable[[], datetime] = NOW,
     ) -> None:
         """Act for the endpoint that receives from `address`; `can_delay`: whether it can send for later.
 
@@ -112,34 +111,40 @@ class Recovery:
 
     async def on_error(self, failed: FailedDelivery) -> ErrorResult:
         """Ask the policy about a failed message and carry its verdict out."""
-        noted = cast("Mapping[str, str]", failed.delivery.items.get(FAILURE_DATA) or {})
-        subject = subject_of(failed.delivery, noted.get("Handler type", ""))
+        failure = _handler_failure(failed)
+        subject = subject_of(failed.delivery, "" if failure is None else failure.handler.name)
         with concerning(subject):
-            attempt, verdict = decision = self._decide(failed)
+            attempt, verdict = decision = self._decide(
+                failed, None if failure is None else failure.handler.retries
+            )
             result = self._carry_out(failed, subject.description(), attempt, verdict)
             tell(self._observers, decision)
             return result
 
-    def _decide(self, failed: FailedDelivery) -> Decision:
+    def _decide(self, failed: FailedDelivery, retries: Retries | None) -> Decision:
         delivery = failed.delivery
         delivery.headers[Header.MESSAGE_ID] = delivery.headers.get(Header.MESSAGE_ID) or delivery.id
-        retries = cast("Retries | None", delivery.items.get(HANDLER_RETRIES))
         attempt = FailedAttempt(failed.error, failed.failures, delivery.headers, self._now(), retries)
-        verdict = HOPELESS if _is_hopeless(failed) else self._possible(self._policy.decide(attempt))
-        return Decision(attempt, verdict)
+        if delivery.forward_to is not None and isinstance(failed.error, QueueNotFoundError):
+            return Decision(
+                attempt, HOPELESS
+            )  # it was to be sent on to a queue that does not exist (SqlServer#947)
+        return Decision(attempt, self._possible(self._policy.decide(attempt)))
 
     def _carry_out(
         self, failed: FailedDelivery, name: str, attempt: FailedAttempt, verdict: Verdict
     ) -> ErrorResult:
         if isinstance(verdict, ImmediateRetry):
-            self._announce_retry(name, attempt)
+            text = "Immediate Retry is going to retry message %s because of an exception: %r"
+            logger.info(text, name, attempt.error)
             return ErrorResult.RETRY_REQUIRED
         if isinstance(verdict, DelayedRetry):
             self._delay(failed, name, attempt, verdict)
         elif isinstance(verdict, MoveToErrorQueue):
             self._move(failed, name, attempt, verdict.queue or self._error_queue)
         else:
-            self._announce_discard(name, attempt, verdict.reason)
+            text = "Discarding message %s (%s) because of an exception: %r"
+            logger.info(text, name, verdict.reason, attempt.error)
         return ErrorResult.HANDLED
 
     def on_poison(self, row: MessageRow, error: BaseException) -> Send:
@@ -176,21 +181,6 @@ class Recovery:
             )
             return MoveToErrorQueue()
         return verdict
-
-    @staticmethod
-    def _announce_retry(name: str, attempt: FailedAttempt) -> None:
-        logger.info(
-            "Immediate Retry is going to retry message %s because of an exception: %r", name, attempt.error
-        )
-
-    @staticmethod
-    def _announce_discard(name: str, attempt: FailedAttempt, reason: str) -> None:
-        logger.info(
-            "Discarding message %s (%s) because of an exception: %r",
-            name,
-            reason,
-            attempt.error,
-        )
 
     def _delay(
         self, failed: FailedDelivery, name: str, attempt: FailedAttempt, verdict: DelayedRetry
@@ -229,9 +219,9 @@ class Recovery:
         failed.delivery.send(Send(queue, changed_copy(copy, self._mutators)))
 
 
-def _is_hopeless(failed: FailedDelivery) -> bool:
-    """Say whether a delayed message was to be sent on to a queue that does not exist (SqlServer#947)."""
-    return failed.delivery.forward_to is not None and isinstance(failed.error, QueueNotFoundError)
+def _handler_failure(failed: FailedDelivery) -> HandlerFailure | None:
+    """Return what the pipeline noted of the handler that failed; None where none was called."""
+    return cast("HandlerFailure | None", failed.delivery.items.get(HANDLER_FAILURE))
 
 
 def _retried_later(attempt: FailedAttempt, verdict: DelayedRetry) -> dict[str, str | None]:
@@ -253,9 +243,8 @@ def _failure_data(failed: FailedDelivery) -> dict[str, str]:
     data = {"Message ID": message_id}
     if failed.delivery.id != message_id:
         data["Transport message ID"] = failed.delivery.id
-    noted = failed.delivery.items.get(FAILURE_DATA)
-    if isinstance(noted, dict):
-        data |= noted
+    if (failure := _handler_failure(failed)) is not None:
+        data |= failure.data()
     return {**data, "Pipeline canceled": str(is_being_cancelled())}
 
 

@@ -22,9 +22,8 @@ from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.publication import ContractPublisher
 from rowbus.endpoint.recovery import Recovery, observer_of_critical
 from rowbus.endpoint.sender import Sender
-from rowbus.endpoint.steps.audit import Audit, SagaAudit
+from rowbus.endpoint.steps.audit import Audit, SagaAudit, SessionKeeper
 from rowbus.endpoint.steps.chain import with_mutators, with_own_steps, with_steps
-from rowbus.endpoint.steps.control_messages import SessionKeeper
 from rowbus.endpoint.steps.duplicates import DuplicateFilter
 from rowbus.endpoint.steps.observation import Observation
 from rowbus.endpoint.steps.throttle import Throttle
@@ -50,9 +49,9 @@ from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import Callbacks
 from rowbus.transport.receiving.dispatcher import Dispatcher
 from rowbus.transport.receiving.handler_watch import HandlerWatch
-from rowbus.transport.receiving.interrupted_messages import Seclusion
 from rowbus.transport.receiving.preparation import ExpiredPurger, prepare
 from rowbus.transport.receiving.receiver import Receiver
+from rowbus.transport.receiving.rounds import Seclusion
 from rowbus.transport.recurring.service import RecurringService
 from rowbus.transport.uniqueness.table import UniqueKeeper
 
@@ -197,6 +196,8 @@ class RunningEndpoint:
         """Note what operators say."""
         self._concurrency.hear(found)
         self._types.hear(found)
+        if self._places is not None:
+            self._places.hear(self._types.said)
 
     async def _begin(self, session: AsyncSession) -> None:
         """Publish the contract; hear what operators say before the first message: a restart does not undo that."""
@@ -384,7 +385,7 @@ class RunningEndpoint:
         return HandlerWatch(
             parts.name,
             self._all_receivers,
-            parts.handlers.plan,
+            parts.handlers.plans.__getitem__,
             pool=self._pool,
             pauses=pauses_address(parts.addresses) if parts.address.backend == "postgresql" else None,
             alarm=parts.alarm,

@@ -64,6 +64,10 @@ class OutgoingMessage(NamedTuple):
         """The id that it has in its headers."""
         return self.headers.get(Header.MESSAGE_ID) or ""
 
+    def bound_for(self, destination: QueueAddress) -> OutgoingMessage:
+        """Return it as it waits in a table of delayed messages: with the header that says where it goes."""
+        return self._replace(headers={**self.headers, Header.FORWARD_DESTINATION: destination.canonical})
+
 
 class MessageRow(NamedTuple):
     """A row of a queue as it was received.

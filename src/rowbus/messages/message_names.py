@@ -36,7 +36,7 @@ class MessageSubject:
             first_type(self._headers.get(Header.ENCLOSED_MESSAGE_TYPES)),
             self.handler and f"in {self.handler}",
         ]
-        known = " ".join(name for name in names if name)
+        known = " ".join(filter(None, names))
         return f"'{self.id}' ({known})" if known else f"'{self.id}'"
 
     def fields(self) -> dict[str, object]:

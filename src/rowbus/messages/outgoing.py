@@ -154,8 +154,11 @@ def compose(
         _apply(headers, extra, inherited=incoming is not None)
     if (spans := tracing()) is not None and Header.TRACEPARENT not in extra:
         _trace(headers, spans, intent, destination or next(iter(content.types), ""))
-    if Header.START_NEW_TRACE not in extra:
-        headers |= wish_of(intent, headers, is_delayed=due is not None)
+    if Header.START_NEW_TRACE not in extra:  # says whether its receiver begins a trace of its own
+        if due is not None and headers.get(Header.TRACEPARENT):
+            headers[Header.START_NEW_TRACE] = "True"
+        elif intent in _WISHES:
+            headers[Header.START_NEW_TRACE] = _WISHES[intent]
     return OutgoingMessage(headers, content.body, options.time_to_be_received)
 
 
@@ -360,13 +363,6 @@ def carried_trace(incoming: Mapping[str, str | None]) -> dict[str, str]:
         parent = _new_parent(parent, incoming.get(Header.MESSAGE_ID) or "")
     trace = {Header.TRACEPARENT: parent, **{name: incoming.get(name) for name in _CARRIED}}
     return {name: value for name, value in trace.items() if value}
-
-
-def wish_of(intent: str, headers: Mapping[str, str | None], *, is_delayed: bool) -> dict[str, str | None]:
-    """Return the header that says whether the receiver of a message begins a trace of its own, if it has one."""
-    if is_delayed and headers.get(Header.TRACEPARENT):
-        return {Header.START_NEW_TRACE: "True"}
-    return {Header.START_NEW_TRACE: _WISHES[intent]} if intent in _WISHES else {}
 
 
 def with_new_trace(headers: Mapping[str, str | None]) -> dict[str, str | None]:

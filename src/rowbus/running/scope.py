@@ -72,7 +72,10 @@ class Scope:
         CancelledError passes where `is_cut_off` says that the caller's service cancels its work; another cancellation
         is taken back.
         """
-        task = _current_task()
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:  # in a thread
+            task = None
         before = 0 if task is None else task.cancelling()
         error: BaseException | None = None
         context = self._context()
@@ -294,14 +297,6 @@ def _as_failure(error: BaseException) -> BaseException:
     failure = HandlerError(f"It tried to end its process, by {what}; that counts as its failure.")
     failure.__cause__ = error
     return failure
-
-
-def _current_task() -> asyncio.Task[Any] | None:
-    """Return the task that runs; None in a thread."""
-    try:
-        return asyncio.current_task()
-    except RuntimeError:
-        return None
 
 
 async def _take_back(

@@ -14,7 +14,6 @@ from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.sagas.timeouts import read_timeouts
-from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.table import queue_table
 
@@ -48,7 +47,7 @@ def resend(session: Session, table: SagaTable, row: SagaRow, places: Places) -> 
         noted = {timeout.id for timeout in read_timeouts(now.timeouts)} if now else set[str]()
         missing = [timeout for timeout in lost if timeout.id in noted]
         for timeout in missing:
-            message = marked(message_of(timeout, row.id, places.queue), places.queue)
+            message = message_of(timeout, row.id, places.queue).bound_for(places.queue)
             session.run(delayed_table(places.delayed).store(message, timeout.due, notify=True))
     return len(missing)
 

@@ -29,7 +29,6 @@ from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.claims.claim_check import ClaimCheck
 from rowbus.transport.claims.table import claimed_values, keeping
 from rowbus.transport.composition import Composer, Destination, identity_of
-from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.long_work.table import WorkStatus, work_status
 from rowbus.transport.pubsub.publication import Publication, publish, topics_of
@@ -74,7 +73,7 @@ class Inserts:
         if isinstance(send, Send):
             sending = destination_table(destination).send(message, notify=self.notify)
             return [*keeping(message), sending] if message.kept else [sending]
-        waiting = marked(message, destination_table(destination).address)
+        waiting = message.bound_for(destination_table(destination).address)
         storing = self._delayed_table(destination).store(waiting, send.due, notify=self.notify)
         return [*keeping(message, send.due), storing]
 

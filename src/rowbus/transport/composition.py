@@ -36,7 +36,6 @@ from rowbus.running.host import this_host, this_program
 from rowbus.running.telemetry.instruments import instruments
 from rowbus.settings import host_digits
 from rowbus.transport.claims.table import keeping
-from rowbus.transport.delayed.policy import marked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -185,7 +184,7 @@ class Composer:
                 drafted, chosen = self._drafted(message, options, "Send", None, destination)
             content = self._sent(drafted, chosen.type)
             one = self._message(content, message_id, _keyed(chosen, drafted, content))
-            yield one if forward_to is None else marked(one, forward_to)
+            yield one if forward_to is None else one.bound_for(forward_to)
 
     def _texts(
         self,
@@ -207,7 +206,7 @@ class Composer:
             text = shared.get(key)
             if text is None:
                 first = self._message(content, HeaderText.PLACEHOLDER, keyed)
-                text = shared[key] = HeaderText(first if forward_to is None else marked(first, forward_to))
+                text = shared[key] = HeaderText(first if forward_to is None else first.bound_for(forward_to))
             yield text.with_id(message_id), content.body
 
     def lasting(self, messages: Iterable[object], options: Options) -> tuple[Iterable[object], Options]:
@@ -267,7 +266,7 @@ class Composer:
             intent=intent,
             message_id=message_id,
             now=datetime.now(UTC),
-            origin=self._origin(options),
+            origin=self.origin if options is NO_OPTIONS else self._origin(options),
             incoming=incoming,
             options=options,
             destination=destination,

@@ -25,7 +25,6 @@ from rowbus.transport.delayed.policy import (
     StuckMessages,
     behind,
     by_route,
-    marked,
     route,
 )
 from rowbus.transport.receiving.dispatcher import NoDelays
@@ -109,7 +108,9 @@ def test_where_a_message_goes_is_found_in_its_text_and_cut_out_without_a_trace(
     headers.pop(Header.FORWARD_DESTINATION, None)
     destination = QueueAddress(schema, table)
     plain = encode_copied_headers({"first": "header", **headers})
-    text = encode_copied_headers(marked(OutgoingMessage({"first": "header", **headers}), destination).headers)
+    text = encode_copied_headers(
+        OutgoingMessage({"first": "header", **headers}).bound_for(destination).headers
+    )
 
     found = route(text, DELAYED)
 
@@ -132,7 +133,7 @@ def test_the_end_of_another_name_is_not_taken_for_the_header() -> None:
     strange = {f'a"{Header.FORWARD_DESTINATION}': "Elsewhere"}
 
     assert route(encode_copied_headers(strange), DELAYED) is None
-    found = route(encode_copied_headers(marked(OutgoingMessage(strange), SALES).headers), DELAYED)
+    found = route(encode_copied_headers(OutgoingMessage(strange).bound_for(SALES).headers), DELAYED)
     assert found is not None
     assert found.destination == SALES
 
@@ -163,7 +164,7 @@ def test_a_header_that_comes_first_is_left_for_the_receiver_to_take_out() -> Non
 
 
 def test_messages_are_grouped_by_where_they_go_in_their_order() -> None:
-    there = encode_copied_headers(marked(OutgoingMessage({"a": "b"}), BILLING).headers)
+    there = encode_copied_headers(OutgoingMessage({"a": "b"}).bound_for(BILLING).headers)
 
     groups = by_route([DueMessage("1", there), DueMessage("2", "{}"), DueMessage("3", there)], DELAYED)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from rowbus.testing import FakeClock
-from rowbus.transport.receiving.interrupted_messages import PUT_OFF, UNDISTURBED, Seclusion
+from rowbus.transport.receiving.rounds import PUT_OFF, UNDISTURBED, Seclusion
 from rowbus.work.book import Entry
 
 

@@ -22,10 +22,9 @@ from rowbus.running.backoff import LookPauses, doubling
 from rowbus.running.bounded import LONGEST_REMEMBERED, MOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rowbus.messages.address import QueueAddress
-    from rowbus.messages.message import OutgoingMessage
 
 
 class DueMessage(NamedTuple):
@@ -62,12 +61,6 @@ class Route(NamedTuple):
 
     destination: QueueAddress
     mark: str
-
-
-def marked(message: OutgoingMessage, destination: QueueAddress) -> OutgoingMessage:
-    """Return a message as it waits in a table of delayed messages: with the header that says where it goes."""
-    headers: Mapping[str, str | None] = {**message.headers, Header.FORWARD_DESTINATION: destination.canonical}
-    return message._replace(headers=headers)
 
 
 def route(headers: str, table: QueueAddress) -> Route | None:

@@ -1,28 +1,18 @@
-"""Messages whose handling was interrupted: told from an outage, counted, put at the end, and then handled alone.
+"""Messages whose handling was interrupted: told from an outage, counted, put at the end of their queue.
 
 A connection that breaks while a handler runs is an outage, or that message's doing. A second session tells: if it finds
 the server at work, the same that it was, only this connection was lost, and that counts as a failure of the message.
 A count in memory would be lost with the process, and the message's transaction is gone; so the message is put back at
 the end of its queue, with the count in a header.
 
-The others wait for that, but never for long: for `DRAIN` until what is in hand is done, for `LONGEST` while the suspect
-is handled. Handlers that take longer go on beside each other.
-
-What is known to have taken a process is not handled in the first `UNDISTURBED` of a process's work. Processes that die
-of one such message after the other would otherwise live for milliseconds each, too short for the other messages and for
-moving delayed ones.
-
 Invariants: an interrupted message is in its queue all the time; it is counted once for each interruption, by all
-processes that see it together; a server that is away is counted against none; at most one suspect is handled at a time
-in a process, and none is put off for ever.
+processes that see it together; a server that is away is counted against none.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import MalformedHeadersError, RowbusError
@@ -38,14 +28,13 @@ from rowbus.transport.receiving.decisions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.running.in_hand import RowInHand
-    from rowbus.work.book import Entry
 
 logger = logging.getLogger("rowbus.receiving")
 
@@ -193,81 +182,3 @@ async def _put_back(
         said,
     )
     return True
-
-
-UNDISTURBED: Final = 1.0  # seconds of work before a message that took a process
-DRAIN: Final = 1.0  # seconds in which the messages in hand are to be done
-LONGEST: Final = 10.0  # seconds for which others wait for a suspect
-PUT_OFF: Final = 10.0  # seconds until the next try
-MOST_PUT_OFFS: Final = 10  # after which a suspect is handled beside others
-
-
-class Seclusion:
-    """The calls that are handled in this process, by all receivers of an endpoint. For one event loop."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with nothing in hand; `clock` counts seconds and never goes back."""
-        self._clock = clock
-        self._since: float | None = None  # when work began
-        self._handled = 0
-        self._suspect: Entry | None = None
-        self._open = asyncio.Event()
-        self._quiet = asyncio.Event()
-
-    async def enter(self) -> None:
-        """Begin to handle something, once no suspect is handled, or one has been for long."""
-        if self._since is None:
-            self._begin()
-        if self._suspect is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LONGEST):
-                    while not self._open.is_set():  # another may have come meanwhile
-                        await self._open.wait()
-        self._handled += 1
-
-    def leave(self) -> None:
-        """End what `enter` began."""
-        self._handled -= 1
-        if not self._handled:
-            self._quiet.set()
-
-    def _begin(self) -> float:
-        """Return for how many seconds work has gone on."""
-        now = self._clock()
-        if self._since is None:
-            self._since = now
-        return now - self._since
-
-    async def enter_alone(self, entry: Entry, failures: int) -> float:
-        """Begin to handle a suspect that failed so often and return 0; else the seconds after which to try again."""
-        worked = self._begin()
-        if failures and worked < UNDISTURBED:
-            return UNDISTURBED - worked
-        if self._suspect is not None:
-            return PUT_OFF
-        self._suspect = entry
-        self._open.clear()
-        try:
-            is_alone = await self._await_quiet() or entry.put_offs >= MOST_PUT_OFFS
-        except BaseException:
-            self.leave_alone()
-            raise
-        if is_alone:
-            entry.put_offs = 0
-            return 0.0
-        entry.put_offs += 1
-        self.leave_alone()
-        return PUT_OFF
-
-    def leave_alone(self) -> None:
-        """End what `enter_alone` began."""
-        self._suspect = None
-        self._open.set()
-
-    async def _await_quiet(self) -> bool:
-        if self._handled:
-            self._quiet.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(DRAIN):
-                    await self._quiet.wait()
-        return not self._handled

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from rowbus.messages.message import MessageRow
     from rowbus.transport.limits.decisions import LimitedMessage
     from rowbus.transport.limits.gate import Gate
+    from rowbus.transport.limits.places import PlaceKeeper
+    from rowbus.transport.receiving.dispatcher import NoTransaction, SendsAtomicWithReceive
     from rowbus.transport.receiving.receiver import Receiver
-    from rowbus.transport.receiving.transactions import NoTransaction, SendsAtomicWithReceive
 
     Clock = Callable[[], Statement[datetime]]
 
@@ -84,12 +85,9 @@ async def pass_gate(
 
 
 async def have_places(
-    rows: list[MessageRow], receiver: Receiver, session: ReceiveSession
+    places: PlaceKeeper, rows: list[MessageRow], receiver: Receiver, session: ReceiveSession
 ) -> list[MessageRow]:
     """Return those of the messages in hand that have their places; the others wait. Raises StorageError."""
-    places = receiver.places
-    if places is None or not rows or not places.is_asked():
-        return rows
     rows = await _timed(places.clock, rows, session)
     current = [row for row in rows if not row.expired]
     waits = await places.take(current, session, receiver.book.note, keeps_place=receiver.order is not None)

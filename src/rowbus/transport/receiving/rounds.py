@@ -3,9 +3,16 @@
 It learns that by a session of its own, or at the lookout that several share. A look locks nothing and waits for nothing
 but the server. Who works listens for no notifications: they would only cost.
 
+A message that may have taken its process is handled alone in this one. The others wait for that, but never for long:
+for `DRAIN` until what is in hand is done, for `LONGEST` while the suspect is handled. Handlers that take longer go on
+beside each other. One that is known to have taken a process is not handled in the first `UNDISTURBED` of a process's
+work. Processes that die of one such message after the other would otherwise live for milliseconds each, too short for
+the other messages and for moving delayed ones.
+
 Invariants: between two looks a receiver rests until it is woken, it hears a notification, or the next look is due; what
 a look found is noted once, with the position and the time at which it began. The round decides how many receives may
-start (`decisions.py`); slots wait here for their turn, and no slot waits after `close`.
+start (`decisions.py`); slots wait here for their turn, and no slot waits after `close`. At most one suspect is handled
+at a time in a process, and none is put off for ever.
 """
 
 from __future__ import annotations
@@ -14,7 +21,7 @@ import asyncio
 import random
 import time
 from collections import deque
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rowbus.running.backoff import LookPauses, jittered
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.lookout import Lookout
     from rowbus.transport.queues.table import QueueTable
     from rowbus.transport.receiving.decisions import Round
+    from rowbus.work.book import Entry
 
 PEEKED_WITHIN: Final = 30.0  # seconds after which a server that has taken a peek and does not answer is away
 
@@ -61,7 +69,8 @@ class QueueLooks:
         """End a look that took so long. One that found something teaches nothing: the first receive notes where."""
         if not found:
             self.bound.looked(self._from, self.clock() - seconds, None)
-        self.outages.succeeded()
+        if self.outages.breaker.failures:
+            self.outages.succeeded()
 
     def pause(self) -> float:
         """Return for how many seconds to rest."""
@@ -227,8 +236,13 @@ class Permits:
         """Begin without a round: slots wait."""
         self._round: Round | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._over = asyncio.Event()
-        self._only_travels = asyncio.Event()
+        self.is_over = asyncio.Event()
+        """Set when all receives of the round have been executed, or it was ended early."""
+        self.only_travels = asyncio.Event()
+        """Set also while all it waits for are receives whose commits have not come through.
+
+        A commit may wait for a table that another session has locked: that holds up one slot, and not the next round.
+        """
         self._closed = False
 
     def open(self, current: Round) -> None:
@@ -236,25 +250,14 @@ class Permits:
         if self._closed:
             return
         self._round = current
-        self._over.clear()
-        self._only_travels.clear()
+        self.is_over.clear()
+        self.only_travels.clear()
         self._wake(1)
 
     @property
     def are_void(self) -> bool:
         """Whether the round has ended: a receive that has a permit, and waits for its turn, would find nothing."""
         return self._round is not None and self._round.ended
-
-    async def over(self) -> None:
-        """Wait until the round is over: all its receives have been executed, or it was ended early."""
-        await self._over.wait()
-
-    async def only_travels(self) -> None:
-        """Wait until it is over, or all it waits for are receives whose commits have not come through.
-
-        A commit may wait for a table that another session has locked: that holds up one slot, and not the next round.
-        """
-        await self._only_travels.wait()
 
     def try_take(self, most: int) -> int:
         """Return how many messages may be received at once now, 0 for none."""
@@ -273,21 +276,17 @@ class Permits:
             if not wanted():
                 self._wake(1)
                 return 0
-            granted = self.try_take(most)
-            if granted:
+            if granted := self.try_take(most):
                 return granted
-            await self._wait()
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if waiter.done() and not waiter.cancelled():
+                    self._wake(1)  # pass our turn on to the next slot
+                raise
         return 0
-
-    async def _wait(self) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():
-                self._wake(1)  # pass our turn on to the next slot
-            raise
 
     def received(self, found: int, travel: Travel | None = None) -> None:
         """Note what a receive found, and let those go on who now may.
@@ -305,8 +304,8 @@ class Permits:
         self._closed = True
         if self._round is not None:
             self._round.abandon()
-        self._over.set()
-        self._only_travels.set()
+        self.is_over.set()
+        self.only_travels.set()
         self._wake(len(self._waiting))
 
     def wake_all(self) -> None:
@@ -314,12 +313,13 @@ class Permits:
         self._wake(len(self._waiting))
 
     def _settle(self, more: int) -> None:
-        if self._round is None:
+        current = self._round
+        if current is None:
             return
-        if self._round.only_travels:
-            self._only_travels.set()
-        if self._round.over:
-            self._over.set()
+        if current.is_spent and current.receiving == current.travelling:
+            self.only_travels.set()
+        if current.is_spent and not current.receiving:
+            self.is_over.set()
         else:
             self._wake(more)
 
@@ -337,3 +337,81 @@ class Look(NamedTuple):
     statement: Statement[list[MessageRow]]
     bound: int
     began: float
+
+
+UNDISTURBED: Final = 1.0  # seconds of work before a message that took a process
+DRAIN: Final = 1.0  # seconds in which the messages in hand are to be done
+LONGEST: Final = 10.0  # seconds for which others wait for a suspect
+PUT_OFF: Final = 10.0  # seconds until the next try
+MOST_PUT_OFFS: Final = 10  # after which a suspect is handled beside others
+
+
+class Seclusion:
+    """The calls that are handled in this process, by all receivers of an endpoint. For one event loop."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with nothing in hand; `clock` counts seconds and never goes back."""
+        self._clock = clock
+        self._since: float | None = None  # when work began
+        self._handled = 0
+        self._suspect: Entry | None = None
+        self._open = asyncio.Event()
+        self._quiet = asyncio.Event()
+
+    async def enter(self) -> None:
+        """Begin to handle something, once no suspect is handled, or one has been for long."""
+        if self._since is None:
+            self._begin()
+        if self._suspect is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LONGEST):
+                    while not self._open.is_set():  # another may have come meanwhile
+                        await self._open.wait()
+        self._handled += 1
+
+    def leave(self) -> None:
+        """End what `enter` began."""
+        self._handled -= 1
+        if not self._handled:
+            self._quiet.set()
+
+    def _begin(self) -> float:
+        """Return for how many seconds work has gone on."""
+        now = self._clock()
+        if self._since is None:
+            self._since = now
+        return now - self._since
+
+    async def enter_alone(self, entry: Entry, failures: int) -> float:
+        """Begin to handle a suspect that failed so often and return 0; else the seconds after which to try again."""
+        worked = self._begin()
+        if failures and worked < UNDISTURBED:
+            return UNDISTURBED - worked
+        if self._suspect is not None:
+            return PUT_OFF
+        self._suspect = entry
+        self._open.clear()
+        try:
+            is_alone = await self._await_quiet() or entry.put_offs >= MOST_PUT_OFFS
+        except BaseException:
+            self.leave_alone()
+            raise
+        if is_alone:
+            entry.put_offs = 0
+            return 0.0
+        entry.put_offs += 1
+        self.leave_alone()
+        return PUT_OFF
+
+    def leave_alone(self) -> None:
+        """End what `enter_alone` began."""
+        self._suspect = None
+        self._open.set()
+
+    async def _await_quiet(self) -> bool:
+        if self._handled:
+            self._quiet.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DRAIN):
+                    await self._quiet.wait()
+        return not self._handled

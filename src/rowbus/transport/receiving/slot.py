@@ -22,8 +22,8 @@ from rowbus.settings import TransactionMode
 from rowbus.transport.lanes.turns import Equipment
 from rowbus.transport.receiving.decisions import is_suspect, lost_process_in
 from rowbus.transport.receiving.delivery import make_calls
+from rowbus.transport.receiving.dispatcher import Outgoing, receive_transaction
 from rowbus.transport.receiving.passage import have_places, pass_gate
-from rowbus.transport.receiving.transactions import Outgoing, receive_transaction
 from rowbus.work.fate import PASSED_OVER, PUT_BACK, Fate, Kind, is_outage
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import AsyncSession, ReceiveSession
     from rowbus.messages.message import MessageRow
-    from rowbus.transport.lanes.turns import Turn
+    from rowbus.transport.lanes.turns import Turn, Turns
+    from rowbus.transport.receiving.dispatcher import NoTransaction, SendsAtomicWithReceive
     from rowbus.transport.receiving.receiver import Receiver
     from rowbus.transport.receiving.rounds import Travel
-    from rowbus.transport.receiving.transactions import NoTransaction, SendsAtomicWithReceive
 
 logger = logging.getLogger("rowbus.receiving")
 
@@ -74,7 +74,8 @@ class Slot:
         self._task = asyncio.current_task()
         try:
             while (most := await self._permit()) > 0:
-                await self._have_turn(most)
+                turns = self._receiver.turns
+                await (self._work(most) if turns is None else self._have_turn(turns, most))
         finally:
             await self._close()
 
@@ -101,13 +102,10 @@ class Slot:
             await self._close()
         return await permits.take(self._most(), self._wanted)
 
-    async def _have_turn(self, most: int) -> None:
+    async def _have_turn(self, turns: Turns, most: int) -> None:
         """Use one permit when it is this queue's turn; sessions go to whose turn is next."""
         receiver = self._receiver
-        if receiver.turns is None:
-            await self._work(most)
-            return
-        async with receiver.turns.turn(receiver.address) as self._turn:
+        async with turns.turn(receiver.address) as self._turn:
             if receiver.is_stopping() or receiver.permits.are_void:
                 receiver.permits.received(0)
                 return
@@ -140,7 +138,8 @@ class Slot:
             logger.exception("Message processing failed in %s", self._receiver.address)
             await self._broke(error)
         finally:
-            self._let_go()
+            if self._claimed:
+                self._let_go()
         self._receiver.look_again()
 
     def _claim(self, rows: list[MessageRow]) -> bool:
@@ -148,7 +147,8 @@ class Slot:
 
         It has lost its connection then, and does not know it yet: the row is to be counted before it is handled again.
         """
-        self._let_go()
+        if self._claimed:
+            self._let_go()
         taken = self._receiver.book.take([row.id for row in rows])
         self._claimed = [] if taken else rows
         for row in rows if taken else ():
@@ -182,9 +182,8 @@ class Slot:
                 await self._receiver.postpone(row, headers, fate.seconds)
 
     def _let_go(self) -> None:
-        if self._claimed:
-            self._receiver.book.let_go([row.id for row in self._claimed])
-            self._claimed = []
+        self._receiver.book.let_go([row.id for row in self._claimed])
+        self._claimed = []
 
     async def _broke(self, error: Exception) -> None:
         """Put back what is in hand, and set it aside if it is one message that breaks everything again and again."""
@@ -252,7 +251,10 @@ class Slot:
         if gate is not None:
             rows = await pass_gate(gate, rows, self._receiver, session, self._transaction) if rows else rows
             gate.left(entered - len(rows))
-        return await have_places(rows, self._receiver, session)
+        places = self._receiver.places
+        if rows and places is not None and places.is_asked:
+            return await have_places(places, rows, self._receiver, session)
+        return rows
 
     async def _process(self, rows: list[MessageRow]) -> list[MessageRow] | Fate:
         """Process what is in hand, complete it, and return what was received next; or the fate of all of it."""
@@ -273,30 +275,22 @@ class Slot:
 
     async def _handle(self, rows: list[MessageRow]) -> Outgoing | Fate:
         """Run the handlers; those of a message of which its process may have died while no other handler runs."""
+        assert self._session is not None  # noqa: S101 - `_receive` opened it
         seclusion, first = self._receiver.seclusion, rows[0]
         suspect = lost_process_in(first.headers) if is_suspect(first.headers) else None
         if suspect is None:
             await seclusion.enter()
-            try:
-                return await self._run_handlers(rows)
-            finally:
-                seclusion.leave()
-        book = self._receiver.book
-        if (later := await seclusion.enter_alone(book.entry(first.id), suspect.times)) > 0:
+        elif (later := await seclusion.enter_alone(self._receiver.book.entry(first.id), suspect.times)) > 0:
             self._receiver.hold_back(first, later)
             return PUT_BACK
-        try:
-            return await self._run_handlers(rows)
-        finally:
-            seclusion.leave_alone()
-
-    async def _run_handlers(self, rows: list[MessageRow]) -> Outgoing | Fate:
-        assert self._session is not None  # noqa: S101 - `_receive` opened it
-        work, threads = self._process_each(rows, self._session), self._receiver.threads
         started = perf_counter()
-        outgoing = await (
-            work if threads is None or len(rows) == 1 else take_turns(work, threads, self._session)
-        )
+        try:
+            work, threads = self._process_each(rows, self._session), self._receiver.threads
+            outgoing = await (
+                work if threads is None or len(rows) == 1 else take_turns(work, threads, self._session)
+            )
+        finally:
+            (seclusion.leave if suspect is None else seclusion.leave_alone)()
         if not isinstance(outgoing, Fate):
             self._handled = None
             if outgoing.has_failed:  # or was retried, and went well then
@@ -330,8 +324,7 @@ class Slot:
         trips = self._receiver.trips
         started = 0 if trips is None else trips.now()
         try:
-            receives_on = self._receiver.receives_on and self._goes_on()
-            travel = self._receiver.permits.try_travel(self._most()) if receives_on else None
+            travel = self._travel()
             if travel is None:
                 await self._transaction.complete(outgoing)
                 following: list[MessageRow] = []
@@ -349,7 +342,8 @@ class Slot:
             trips.settled(rows, started)
             trips.received(following, started)
         self._forget(rows)
-        self._receiver.processing.succeeded()
+        if self._receiver.processing.breaker.failures:
+            self._receiver.processing.succeeded()
         self._in_hand = following  # for a stop that comes during the calls
         if self._is_spent:
             await self._close()
@@ -357,9 +351,17 @@ class Slot:
             await make_calls(outgoing.afterwards)
         return following
 
-    def _goes_on(self) -> bool:
+    def _travel(self) -> Travel | None:
+        """Return the permit for a receive that travels with the commit, None for none.
+
+        Tokens, and what operators say, come before a transaction.
+        """
+        receiver, hold = self._receiver, self._receiver.hold
+        must_ask = receiver.gate is not None or (hold is not None and hold.due <= hold.clock())
         is_over = self._turn is not None and self._turn.is_over
-        return self._wanted() and not is_over and not self._is_spent
+        if must_ask or is_over or self._is_spent or not self._wanted():
+            return None
+        return receiver.permits.try_travel(self._most())
 
     @property
     def _is_spent(self) -> bool:
@@ -379,7 +381,10 @@ class Slot:
         if not rows:
             self._unit.begin_anew()
             await self._session.rollback()
-        return await have_places(rows, self._receiver, self._session)
+        places = self._receiver.places
+        if rows and places is not None and places.is_asked:
+            return await have_places(places, rows, self._receiver, self._session)
+        return rows
 
     async def _completion_failed(self, rows: list[MessageRow], error: RowbusError) -> list[MessageRow] | Fate:
         """Count a failed send or commit against a single message and let the policy decide; split up a batch."""
@@ -402,7 +407,8 @@ class Slot:
         self._in_hand = []
         processor = self._receiver.processor
         processor.completed += len(rows)
-        self._receiver.completed()
+        if self._receiver.looks.pauses.worked():  # what answers may come from software that does not notify
+            self._receiver.look_again()
         self._claimed = []
         self._receiver.book.forget_all([row.id for row in rows])
 

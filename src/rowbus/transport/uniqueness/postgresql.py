@@ -14,7 +14,6 @@ from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.outgoing import Claim
-from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.postgresql import due_parameters
 from rowbus.transport.queues.records.keys import key_of
 from rowbus.transport.queues.records.postgresql import RecordTable
@@ -54,7 +53,7 @@ class UniqueTable(table.UniqueTable, RecordTable):
         }
         decode = partial(_earlier, row_id)
         if isinstance(send, DelayedSend):
-            headers = encode_copied_headers(marked(send.message, self._queue).headers)
+            headers = encode_copied_headers(send.message.bound_for(self._queue).headers)
             parameters |= {"headers": headers, "channel": self._movers, **due_parameters(send.due)}
             return Statement(self._store, parameters, decode)
         parameters |= {
