@@ -109,7 +109,7 @@ MUTANTS = (
         "lost",
         (
             Edit(
-                f"{TRANSPORT}/receiving/dispatcher.py",
+                f"{TRANSPORT}/receiving/transactions.py",
                 "leaving = (*outgoing.sends, *outgoing.verdicts)",
                 "leaving = (*outgoing.sends,)",
             ),

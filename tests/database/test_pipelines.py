@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from rowbus import QueueAddress, QueueNotFoundError
-from rowbus.database.backends import BorrowedSession
+from rowbus.database.postgresql.borrowed import BorrowedSession
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import Statement
 from rowbus.messages.message import OutgoingMessage

@@ -10,7 +10,7 @@ import pytest
 
 import rowbus
 from rowbus.endpoint.decisions import pause_before
-from rowbus.endpoint.steps.audit import PUT_BACK
+from rowbus.endpoint.steps.control_messages import PUT_BACK
 from rowbus.messages.headers import Header, encode_headers, is_control, is_of_a_session
 from rowbus.messages.message_types import contract_of
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints

@@ -3,14 +3,8 @@
 PostgreSQL is the default. The modules of another backend are imported when one of
 its connections or strings is met, so that its driver is needed only where it is used.
 
-A user's own connection is borrowed as a session of ours: psycopg's, or one of SQLAlchemy's connections and ORM sessions
-over psycopg, sync and async. SQLAlchemy is recognised by its shape, not imported. It commits only what it knows to have
-begun, and an ORM session may have another connection in each transaction; so the driver's connection is looked up for
-each use, and SQLAlchemy's transaction begun as any statement through it would.
-
-Invariants: the folders above open databases, borrow connections and learn about addresses here only; a connection that
-is borrowed stays the user's: nothing is committed, rolled back, closed or configured; a value is written as a literal,
-quoted by the database's own rules.
+Invariants: the folders above open databases, borrow connections and learn about addresses here only; a value is written
+as a literal, quoted by the database's own rules.
 """
 
 from __future__ import annotations
@@ -19,26 +13,20 @@ import os
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
-
-import psycopg
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from rowbus.database.location import DATABASE_VARIABLE, refuse_alchemy, refuse_scheme
-from rowbus.database.postgresql import database
-from rowbus.database.postgresql.connection import AsyncSession, Session, look_up_in_catalog
-from rowbus.database.postgresql.pipelines import is_callers, run_pipelined_async, run_then_async
+from rowbus.database.postgresql import borrowed, database
+from rowbus.database.postgresql.connection import look_up_in_catalog
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_SCHEMA, PostgresAddresses, QueueAddress
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Sequence
 
-    from rowbus.database import sessions
-    from rowbus.database.sessions import Database
+    from rowbus.database.sessions import AsyncSession, Database, Session
     from rowbus.database.statements import Statement
     from rowbus.messages.address import Addresses
-
-T = TypeVar("T")
 
 PostgresDatabase = database.Database
 """The one database that has logs, for those who need them."""
@@ -62,14 +50,14 @@ TABLES_KEPT: Final = 1024
 class UserConnection(NamedTuple):
     """The user's own connection: what gives a session on it, for one use at a time, and how names become addresses."""
 
-    session: Callable[[], sessions.Session]
+    session: Callable[[], Session]
     addresses: Addresses
 
 
 class AsyncBorrowed(NamedTuple):
     """The user's own asynchronous connection; the twin of `UserConnection`."""
 
-    session: Callable[[], Awaitable[sessions.AsyncSession]]
+    session: Callable[[], Awaitable[AsyncSession]]
     addresses: Addresses
 
 
@@ -84,7 +72,7 @@ class Backend(Protocol):
         """Return the database a connection string means."""
         raise NotImplementedError
 
-    def borrow(self, connection: Any, schema: str | None) -> tuple[Callable[[], sessions.Session], Addresses]:  # noqa: ANN401 - any library's
+    def borrow(self, connection: Any, schema: str | None) -> tuple[Callable[[], Session], Addresses]:  # noqa: ANN401 - any library's
         """Return what gives a session on the user's connection, and how names become addresses there."""
         raise NotImplementedError
 
@@ -92,7 +80,7 @@ class Backend(Protocol):
         self,
         connection: Any,  # noqa: ANN401 - any library's
         schema: str | None,
-    ) -> tuple[Callable[[], Awaitable[sessions.AsyncSession]], Addresses]:
+    ) -> tuple[Callable[[], Awaitable[AsyncSession]], Addresses]:
         """Return the same for an asynchronous connection."""
         raise NotImplementedError
 
@@ -128,7 +116,7 @@ def open_database(
 
 
 @contextmanager
-def inspecting(location: Database) -> Generator[sessions.Session]:
+def inspecting(location: Database) -> Generator[Session]:
     """Open a session of a command that only reads: no function that others put on the role's search path runs in it."""
     with location.session() as session:
         if location.has_logs:  # that is PostgreSQL
@@ -148,9 +136,10 @@ def open_postgresql(dsn: str, *, application_name: str = "rowbus") -> PostgresDa
 
 def borrow(connection: object, schema: str | None = None) -> UserConnection:
     """Return the user's synchronous connection as ours to use; raises ConfigurationError when it is no such thing."""
-    if not isinstance(connection, psycopg.Connection) and (other := _of_connection(connection)) is not None:
+    other = _of_connection(connection)
+    if other is not None:
         return UserConnection(*other.borrow(connection, schema))
-    return UserConnection(borrow_postgresql(connection), PostgresAddresses(schema or DEFAULT_SCHEMA))
+    return UserConnection(borrowed.borrow(connection), PostgresAddresses(schema or DEFAULT_SCHEMA))
 
 
 def borrow_async(connection: object, schema: str | None = None) -> AsyncBorrowed:
@@ -158,7 +147,7 @@ def borrow_async(connection: object, schema: str | None = None) -> AsyncBorrowed
     other = _of_connection(connection)
     if other is not None:
         return AsyncBorrowed(*other.borrow_async(connection, schema))
-    return AsyncBorrowed(borrow_postgresql_async(connection), PostgresAddresses(schema or DEFAULT_SCHEMA))
+    return AsyncBorrowed(borrowed.borrow_async(connection), PostgresAddresses(schema or DEFAULT_SCHEMA))
 
 
 def _of_string(dsn: str) -> Backend | None:
@@ -226,109 +215,3 @@ def scripts_of(where: QueueAddress | Addresses) -> Scripts:
     """Return how the database of an address writes statements. No I/O."""
     scripts: Scripts = backend_class("rowbus.database", f"{where.backend}.script", "SCRIPTS")
     return scripts
-
-
-# ----------------------------------------------------------------------------------- connections of PostgreSQL's users
-
-
-def borrow_postgresql(connection: object) -> Callable[[], Session]:
-    """Return what gives a session on the user's synchronous connection, for one use at a time.
-
-    Raises ConfigurationError when it is no such connection (over another driver: at the first use).
-    """
-    if isinstance(connection, psycopg.Connection):
-        session = Session(connection)
-        return lambda: session
-    if not _is_alchemy(connection) or _is_asynchronous(connection):
-        raise _unusable(connection, "Client", "psycopg.Connection")
-    return lambda: Session(_driver(connection))
-
-
-def borrow_postgresql_async(connection: object) -> Callable[[], Awaitable[AsyncSession]]:
-    """Return what gives a session on the user's asynchronous connection, for one use at a time: see above."""
-    if isinstance(connection, psycopg.AsyncConnection):
-        session = BorrowedSession(connection)
-
-        async def same() -> AsyncSession:
-            return session
-
-        return same
-    if not (_is_alchemy(connection) and _is_asynchronous(connection)):
-        raise _unusable(connection, "AsyncClient", "psycopg.AsyncConnection")
-
-    async def look_up() -> AsyncSession:
-        return BorrowedSession(await _async_driver(connection))
-
-    return look_up
-
-
-class BorrowedSession(AsyncSession):
-    """A session on a connection on which its user prepares statements, too: psycopg keeps the plans of both."""
-
-    async def run_all(self, statements: Sequence[Statement[object]], *, atomic: bool = False) -> None:
-        """Run several statements, answers unread, in one round trip where libpq can pipeline."""
-        if atomic:
-            await super().run_all(statements, atomic=True)
-            return
-        if len(statements) > 1 and psycopg.AsyncPipeline.is_supported():
-            await run_pipelined_async(self.connection, statements)
-            return
-        for statement in statements:
-            await self.run(statement)
-
-    async def _run_then(
-        self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
-    ) -> T:
-        if is_callers(self.connection):
-            return await run_then_async(self.connection, question, following)
-        return await super()._run_then(question, following)
-
-
-def _driver(borrowed: Any) -> psycopg.Connection[Any]:  # noqa: ANN401 - SQLAlchemy's, not imported
-    connection = borrowed.connection() if _is_orm_session(borrowed) else borrowed
-    if not connection.in_transaction():
-        connection.begin()
-    driver = connection.connection.driver_connection
-    if not isinstance(driver, psycopg.Connection):
-        raise _unusable(borrowed, "Client", "psycopg.Connection")
-    return driver
-
-
-async def _async_driver(borrowed: Any) -> psycopg.AsyncConnection[Any]:  # noqa: ANN401 - as above
-    connection = await borrowed.connection() if _is_orm_session(borrowed) else borrowed
-    if not connection.in_transaction():
-        await connection.begin()
-    driver = (await connection.get_raw_connection()).driver_connection
-    if not isinstance(driver, psycopg.AsyncConnection):
-        raise _unusable(borrowed, "AsyncClient", "psycopg.AsyncConnection")
-    return driver
-
-
-def _is_alchemy(connection: object) -> bool:
-    return all(hasattr(connection, verb) for verb in ("begin", "begin_nested", "in_transaction"))
-
-
-def _is_asynchronous(connection: object) -> bool:
-    return hasattr(connection, "sync_connection") or hasattr(connection, "sync_session")
-
-
-def _is_orm_session(connection: object) -> bool:
-    return hasattr(connection, "flush")
-
-
-def _unusable(connection: object, client: str, wanted: str) -> ConfigurationError:
-    kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
-    if kind.startswith("django."):
-        return ConfigurationError(
-            f"{client} was given Django's connection, a {kind}. Give it the driver's, inside of transaction.atomic(): "
-            f"connection.ensure_connection(), then {client}(connection.connection)."
-        )
-    if _is_alchemy(connection):
-        return ConfigurationError(
-            f"{client} was given a SQLAlchemy {type(connection).__qualname__} that is not over psycopg 3 as "
-            f"{client} needs it: {wanted}. Make the engine with the URL postgresql+psycopg://…; for an asynchronous "
-            "one, create_async_engine and AsyncClient."
-        )
-    return ConfigurationError(
-        f"{client} needs a {wanted}, or a SQLAlchemy connection or session over psycopg 3; it was given a {kind}."
-    )

@@ -22,8 +22,9 @@ from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.publication import ContractPublisher
 from rowbus.endpoint.recovery import Recovery, observer_of_critical
 from rowbus.endpoint.sender import Sender
-from rowbus.endpoint.steps.audit import Audit, SagaAudit, SessionKeeper
+from rowbus.endpoint.steps.audit import Audit, SagaAudit
 from rowbus.endpoint.steps.chain import with_mutators, with_own_steps, with_steps
+from rowbus.endpoint.steps.control_messages import SessionKeeper
 from rowbus.endpoint.steps.duplicates import DuplicateFilter
 from rowbus.endpoint.steps.observation import Observation
 from rowbus.endpoint.steps.throttle import Throttle

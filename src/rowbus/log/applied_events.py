@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.backends import borrow_postgresql, borrow_postgresql_async
+from rowbus.database.postgresql.borrowed import borrow, borrow_async
 from rowbus.database.statements import Statement, scalar
 from rowbus.log.queries import log_query
 
@@ -73,7 +73,7 @@ class Deduplication:
 
         Raises ConfigurationError for connections of other libraries.
         """
-        self._borrowed = borrow_postgresql(target)
+        self._borrowed = borrow(target)
         self._table = AppliedTable(consumer, subconsumer)
 
     def new_events(self, batch: Batch, events: Sequence[Event]) -> list[Event]:
@@ -110,7 +110,7 @@ class AsyncDeduplication:
 
     def __init__(self, target: object, consumer: str, subconsumer: str = "") -> None:
         """Use a connection to the target, which stays yours; see `Deduplication`."""
-        self._borrowed = borrow_postgresql_async(target)
+        self._borrowed = borrow_async(target)
         self._table = AppliedTable(consumer, subconsumer)
 
     async def new_events(self, batch: Batch, events: Sequence[Event]) -> list[Event]:

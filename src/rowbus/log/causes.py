@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from rowbus.database.backends import borrow_postgresql, borrow_postgresql_async
+from rowbus.database.postgresql.borrowed import borrow, borrow_async
 from rowbus.database.postgresql.cause import cause_values
 from rowbus.database.postgresql.pipelines import is_callers
 from rowbus.database.statements import Statement
@@ -73,7 +73,7 @@ def cause(connection: object, *, user: str | None = None, request: str | None = 
     that `Log` takes. Within a handler, its message stays what caused the change. Raises ConfigurationError outside of a
     transaction, for the statement would be all that it held for, and StorageError.
     """
-    session = borrow_postgresql(connection)()
+    session = borrow(connection)()
     session.run(_said(session, user, request))
     return _headers(user, request)
 
@@ -82,7 +82,7 @@ async def cause_async(
     connection: object, *, user: str | None = None, request: str | None = None
 ) -> dict[str, str]:
     """Do what `cause` does, on an asynchronous connection."""
-    session = await borrow_postgresql_async(connection)()
+    session = await borrow_async(connection)()
     await session.run(_said(session, user, request))
     return _headers(user, request)
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rowbus.database.backends import borrow_postgresql, borrow_postgresql_async
 from rowbus.database.location import resolve_dsn
+from rowbus.database.postgresql.borrowed import borrow, borrow_async
 from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import run_steps, run_steps_now
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError
@@ -229,9 +229,7 @@ class Log(Consuming, AppendingLog):
         for each outage, when a consumer has failed for 30 s.
         """
         super().__init__(connection_or_database, name, on_critical_error)
-        self._borrowed = (
-            _without_connection if self._on_database else borrow_postgresql(connection_or_database)
-        )
+        self._borrowed = _without_connection if self._on_database else borrow(connection_or_database)
 
     @contextmanager
     def _session(self) -> Generator[Session]:
@@ -325,9 +323,7 @@ class AsyncLog(Consuming, AsyncAppendingLog):
         """Use a connection, which stays yours, or a database; see `Log`."""
         super().__init__(connection_or_database, name, on_critical_error)
         self._borrowed = (
-            _without_async_connection
-            if self._on_database
-            else borrow_postgresql_async(connection_or_database)
+            _without_async_connection if self._on_database else borrow_async(connection_or_database)
         )
 
     @asynccontextmanager

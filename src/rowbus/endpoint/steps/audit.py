@@ -1,9 +1,5 @@
 """An endpoint's own sends after a message was processed: its audit copy, a retry's acknowledgement, its sagas' changes.
 
-And instead of processing: control messages of .NET's transactional sessions, in a queue that .NET instances share, are
-put back. Only a .NET instance can finish a session: it dispatches what the session stored in its outbox. A control
-message that were consumed here would lose the session's messages (docs/wire-format.md#headers).
-
 The changes of sagas are told to ServiceControl as .NET's plug-in SagaAudit tells them.
 
 Invariants: all leave as the handlers' own sends do, so under the transaction mode, and not at all when the attempt
@@ -11,22 +7,19 @@ fails; what handlers do to the headers shows in the audit copy, as in .NET, and 
 copy has the body as it was received and every header it is given (one that ServiceControl could not read, under another
 name), unless a mutator changes it, and never expires by the message's own time to be received; what is added to it are
 facts about the processing (docs/wire-format.md#audit); changes of sagas leave before the audit copy, and one that
-cannot be told is logged, and fails no message; a session's control message leaves with the receive transaction, as a
-copy in its own queue.
+cannot be told is logged, and fails no message.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from rowbus.endpoint.decisions import pause_before
 from rowbus.endpoint.steps.duplicates import DUPLICATE
 from rowbus.errors import InvalidAddressError, MessageSerializationError
-from rowbus.messages.dispatch import DelayedSend, Send
-from rowbus.messages.headers import Header, is_of_a_session
+from rowbus.messages.dispatch import Send
+from rowbus.messages.headers import Header
 from rowbus.messages.malformed_headers import is_guid, without_malformed
 from rowbus.messages.message import OutgoingMessage, new_message_id
 from rowbus.messages.mutators import changed_copy
@@ -37,6 +30,7 @@ from rowbus.transport.recoverability.failed_message import acknowledgement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from datetime import timedelta
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.headers import Identity
@@ -46,7 +40,6 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger("rowbus.platform")
-endpoint_logger = logging.getLogger("rowbus.endpoint")
 
 _KNOWN_BY = (Header.MESSAGE_ID, Header.RETRY_UNIQUE_MESSAGE_ID, Header.RETRY_ACKNOWLEDGEMENT_QUEUE)
 
@@ -203,53 +196,3 @@ class SagaAudit:
             delivery.send(Send(self._queue, self._reporter.saga_change(change, received)))
         except MessageSerializationError as error:
             logger.warning("The change of saga %s is not told to ServiceControl: %s", change.id, error)
-
-
-PUT_BACK = "Rowbus.PutBack"
-"""The header that counts how often a control message was put back."""
-
-
-class SessionKeeper:
-    """Keeps sessions' control messages for the .NET instances that they are for."""
-
-    def __init__(self, *, can_delay: bool) -> None:
-        """Put them back at once the first time, then after a pause, in the delayed table if there is one."""
-        self._can_delay = can_delay
-
-    def around(self, proceed: OnMessage) -> OnMessage:
-        """Return the step that puts such messages back, and lets all others pass."""
-
-        def step(delivery: Delivery) -> Coroutine[Any, Any, None]:
-            if Header.CONTROL_MESSAGE in delivery.headers and is_of_a_session(delivery.headers):
-                return self._keep(delivery)
-            return proceed(delivery)
-
-        return step
-
-    async def _keep(self, delivery: Delivery) -> None:
-        times = _times(delivery.headers.get(PUT_BACK))
-        endpoint_logger.error(
-            "Message %s belongs to a transactional session of .NET, which only a .NET instance can finish: it is put "
-            "back into %s (%d times until now). Give .NET and Python instances queues of their own.",
-            delivery.headers.get(Header.MESSAGE_ID) or delivery.id,
-            delivery.receive_address,
-            times,
-        )
-        await self._put_back(delivery, times)
-
-    async def _put_back(self, delivery: Delivery, times: int) -> None:
-        headers = {**delivery.headers, PUT_BACK: str(times + 1)}
-        copy, queue = OutgoingMessage(headers, delivery.body), delivery.receive_address
-        pause = pause_before(times)
-        if pause == timedelta():
-            delivery.send(Send(queue, copy))
-        elif self._can_delay:
-            delivery.send(DelayedSend(queue, copy, pause))
-        else:  # a slot of this endpoint waits, rather than the two instances' queue being asked without end
-            await onto_loop()
-            await asyncio.sleep(pause.total_seconds())
-            delivery.send(Send(queue, copy))
-
-
-def _times(text: str | None) -> int:
-    return int(text) if text and text.isdecimal() and text.isascii() and len(text) < len("1000000") else 0

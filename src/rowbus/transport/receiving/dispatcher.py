@@ -1,17 +1,12 @@
 """Puts messages into queues, now or later, and events into logs: with the receive transaction, or in one of its own.
 
-The transaction modes have a class each: how a slot receives, and what commits with what
-(docs/wire-format.md#transaction-modes).
-
 Invariants: each dispatch is all or nothing, and collapses equal sends (`messages.dispatch`); what delays a send is a
 statement in its transaction. Nothing here looks at a clock: when a message is due is decided by the database (or by the
-store's owner). What was received and not completed goes back to its queue when the session is rolled back, except in
-mode NONE, where a received message is never in a transaction.
+store's owner).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -32,7 +27,6 @@ from rowbus.messages.dispatch import (
 from rowbus.messages.headers import Header
 from rowbus.running.bounded import Bounded
 from rowbus.running.functions import calling_line
-from rowbus.settings import TransactionMode
 from rowbus.transport.claims.table import keeping_all
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.events import log_table
@@ -40,13 +34,12 @@ from rowbus.transport.queues.table import destination_table, queue_table
 from rowbus.transport.uniqueness.sending import leave_once
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from rowbus.database.sessions import AsyncSession, ReceiveSession, SessionPool
+    from rowbus.database.sessions import AsyncSession, SessionPool
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import Leaving
-    from rowbus.messages.message import MessageRow
     from rowbus.messages.outgoing import UniqueMessageId
     from rowbus.transport.queues.catalog.table import Catalog
     from rowbus.transport.queues.destination_rule import Destinations
@@ -240,111 +233,3 @@ def _split(sends: Sequence[AnySend]) -> tuple[list[Send], list[DelayedSend]]:
         else:
             later.append(send)
     return now, later
-
-
-@dataclass(slots=True)
-class Outgoing:
-    """Messages and events that are to leave: of handlers that succeeded, and as verdicts on messages that did not."""
-
-    sends: list[Leaving] = field(default_factory=list["Leaving"])
-    verdicts: list[Leaving] = field(default_factory=list["Leaving"])
-    afterwards: list[Callable[[], object]] = field(default_factory=list["Callable[[], object]"])
-    """The calls that those handlers want made after the commit."""
-    has_failed: bool = False
-    """Whether an attempt at one of the messages has."""
-
-
-class SendsAtomicWithReceive:
-    """One transaction for the message, the handler's SQL and what it sends."""
-
-    def __init__(self, session: ReceiveSession, dispatcher: Dispatcher) -> None:
-        """Use the slot's session."""
-        self._session = session
-        self._dispatcher = dispatcher
-
-    @property
-    def completed(self) -> bool:
-        """Whether the commit went through."""
-        return self._session.committed
-
-    async def receive(self, receive: Statement[list[MessageRow]]) -> list[MessageRow]:
-        """Begin and take messages."""
-        return await self._session.begin(receive)
-
-    async def complete(self, outgoing: Outgoing) -> None:
-        """Send and commit."""
-        await self._session.commit(await self._last(outgoing))
-
-    async def complete_and_receive(
-        self, outgoing: Outgoing, receive: Statement[list[MessageRow]]
-    ) -> list[MessageRow]:
-        """Send, commit, begin anew and take messages: one round trip."""
-        return await self._session.commit_and_begin(await self._last(outgoing), receive)
-
-    async def _last(self, outgoing: Outgoing) -> list[Statement[object]]:
-        """Return the statements that commit with what was received."""
-        leaving = (*outgoing.sends, *outgoing.verdicts)
-        self._session.committed = False
-        if self._dispatcher.doubtful:
-            await self._dispatcher.secure(self._session, leaving)
-        return self._dispatcher.statements(leaving)
-
-
-class ReceiveOnly(SendsAtomicWithReceive):
-    """One transaction for the message and the handler's SQL; what it sends is committed just before, elsewhere.
-
-    A message given up on still moves to the error queue in the receive transaction: it is in one place at any time.
-    """
-
-    def __init__(self, session: ReceiveSession, dispatcher: Dispatcher, outbox: AsyncSession) -> None:
-        """Send through `outbox`, which was opened before: slots that wait for each other's connections never end."""
-        super().__init__(session, dispatcher)
-        self._outbox = outbox
-
-    async def _last(self, outgoing: Outgoing) -> list[Statement[object]]:
-        """Send in another transaction what handlers sent, and leave the verdicts for this one."""
-        self._session.committed = False
-        await self._dispatcher.dispatch(outgoing.sends, self._outbox)
-        return self._dispatcher.statements(outgoing.verdicts)
-
-
-class NoTransaction:
-    """Messages are consumed when they are taken; what handlers send has a transaction of its own."""
-
-    def __init__(self, session: ReceiveSession, dispatcher: Dispatcher) -> None:
-        """Use the slot's session, in autocommit mode."""
-        self._session = session
-        self._dispatcher = dispatcher
-        self.completed = True
-
-    async def receive(self, receive: Statement[list[MessageRow]]) -> list[MessageRow]:
-        """Take messages for good."""
-        await self._session.renew()
-        return await self._session.run(receive)
-
-    async def complete(self, outgoing: Outgoing) -> None:
-        """Send."""
-        self.completed = False
-        session = None if self._session.closed else self._session  # given up, as a handler left it
-        await self._dispatcher.dispatch((*outgoing.sends, *outgoing.verdicts), session)
-        self.completed = True
-
-    async def complete_and_receive(
-        self, outgoing: Outgoing, receive: Statement[list[MessageRow]]
-    ) -> list[MessageRow]:
-        """Send, then take messages for good."""
-        await self.complete(outgoing)
-        return await self.receive(receive)
-
-
-def receive_transaction(
-    mode: TransactionMode, session: ReceiveSession, dispatcher: Dispatcher, outbox: AsyncSession | None
-) -> SendsAtomicWithReceive | NoTransaction:
-    """Return the transaction of a mode on a slot's session; RECEIVE_ONLY needs an `outbox`, another session."""
-    if mode is TransactionMode.NONE:
-        return NoTransaction(session, dispatcher)
-    return (
-        SendsAtomicWithReceive(session, dispatcher)
-        if outbox is None
-        else ReceiveOnly(session, dispatcher, outbox)
-    )

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from rowbus.transport.limits.decisions import LimitedMessage
     from rowbus.transport.limits.gate import Gate
     from rowbus.transport.limits.places import PlaceKeeper
-    from rowbus.transport.receiving.dispatcher import NoTransaction, SendsAtomicWithReceive
     from rowbus.transport.receiving.receiver import Receiver
+    from rowbus.transport.receiving.transactions import NoTransaction, SendsAtomicWithReceive
 
     Clock = Callable[[], Statement[datetime]]
 

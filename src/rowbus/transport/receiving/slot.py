@@ -22,8 +22,8 @@ from rowbus.settings import TransactionMode
 from rowbus.transport.lanes.turns import Equipment
 from rowbus.transport.receiving.decisions import is_suspect, lost_process_in
 from rowbus.transport.receiving.delivery import make_calls
-from rowbus.transport.receiving.dispatcher import Outgoing, receive_transaction
 from rowbus.transport.receiving.passage import have_places, pass_gate
+from rowbus.transport.receiving.transactions import Outgoing, receive_transaction
 from rowbus.work.fate import PASSED_OVER, PUT_BACK, Fate, Kind, is_outage
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, ReceiveSession
     from rowbus.messages.message import MessageRow
     from rowbus.transport.lanes.turns import Turn, Turns
-    from rowbus.transport.receiving.dispatcher import NoTransaction, SendsAtomicWithReceive
     from rowbus.transport.receiving.receiver import Receiver
     from rowbus.transport.receiving.rounds import Travel
+    from rowbus.transport.receiving.transactions import NoTransaction, SendsAtomicWithReceive
 
 logger = logging.getLogger("rowbus.receiving")
 
