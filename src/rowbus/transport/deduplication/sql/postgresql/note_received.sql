@@ -15,7 +15,10 @@ noted as (
     insert into :"schema".:"inbox" (message_key)
     select guessed.guess
     from guessed
-    where length(guessed.guess) between 1 and 200 and guessed.guess !~ e'\\\\|^sha256:'
+    where
+        length(guessed.guess) between 1 and 200
+        and strpos(guessed.guess, chr(92)) = 0
+        and not starts_with(guessed.guess, 'sha256:')
     order by guessed.guess
     on conflict (message_key) do nothing
     returning message_key
