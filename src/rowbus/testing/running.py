@@ -12,7 +12,7 @@ import asyncio
 import threading
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, overload
 
 from rowbus import ConfigurationError
 from rowbus.database.location import is_temporary
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import AsyncSession
     from rowbus.messages.address import Addresses, QueueAddress
+    from rowbus.messages.outgoing import UniqueMessageId
     from rowbus.transport.receiving.receiver import Receiver
-    from rowbus.transport.send_verbs import UniqueOptions
+    from rowbus.transport.send_verbs import SendOptions, UniqueOptions
 
 T = TypeVar("T")
 
@@ -74,18 +75,23 @@ class Running:
         self._long: list[QueueAddress] = []
         self._after = 0
 
+    @overload
     async def send(
-        self,
-        destination: str | QueueAddress,
-        message: object,
-        **options: Unpack[UniqueOptions],
-    ) -> str:
+        self, destination: str | QueueAddress, message: object, **options: Unpack[SendOptions]
+    ) -> str: ...
+    @overload
+    async def send(
+        self, destination: str | QueueAddress, message: object, **options: Unpack[UniqueOptions]
+    ) -> UniqueMessageId: ...
+
+    async def send(self, destination: str | QueueAddress, message: object, **options: Any) -> str:
         """Send a message, as a client does, and return its message id; otherwise as `Client.send`.
 
         A name means a queue in the schema of the first endpoint that runs here.
         """
         address = address_of(destination, self._addresses)
-        return await AsyncClient(self._session.connection).send(address, message, **options)
+        message_id: str = await AsyncClient(self._session.connection).send(address, message, **options)
+        return message_id
 
     async def drain(self, *, delays: bool = True, timeout: float = PATIENCE) -> None:  # noqa: ASYNC109 - the wait is its point
         """Wait until all is processed: queues empty, no message delayed, log consumers at the end of their logs.
@@ -174,14 +180,14 @@ class Running:
         """Return how all stands at one moment."""
         queued, due = 0, list[float]()
         catalog, session = catalog_of(self._addresses), self._session
-        waiting = {one.address: one.book.held().values() for one in self._ordered}
+        waiting = {one.address: [*one.book.held().values()] for one in self._ordered}
         async with session.transaction():
             await session.run(record.one_state())
             for address in self._inputs:
-                seconds = waiting.get(address, ())
-                depth = (await session.run(catalog.queue_state(address, len(seconds) + 1))).depth
-                queued += max(depth - len(seconds), 0)
-                due += seconds if depth else []
+                waits = waiting.get(address, [])
+                depth = (await session.run(catalog.queue_state(address, len(waits) + 1))).depth
+                queued += max(depth - len(waits), 0)
+                due += waits if depth else []
             for address in self._long:
                 queued += len(await session.run(long_work_table(address).list()))
             for address in self._delayed:
@@ -210,14 +216,19 @@ class SyncRunning:
         self._running = running
         self._loop = loop
 
+    @overload
     def send(
-        self,
-        destination: str | QueueAddress,
-        message: object,
-        **options: Unpack[UniqueOptions],
-    ) -> str:
+        self, destination: str | QueueAddress, message: object, **options: Unpack[SendOptions]
+    ) -> str: ...
+    @overload
+    def send(
+        self, destination: str | QueueAddress, message: object, **options: Unpack[UniqueOptions]
+    ) -> UniqueMessageId: ...
+
+    def send(self, destination: str | QueueAddress, message: object, **options: Any) -> str:
         """Send a message, as a client does; see `Running.send`."""
-        return self._wait(self._running.send(destination, message, **options))
+        message_id: str = self._wait(self._running.send(destination, message, **options))
+        return message_id
 
     def drain(self, *, delays: bool = True, timeout: float = PATIENCE) -> None:
         """Wait until all is processed; see `Running.drain`."""
