@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 import rowbus
@@ -13,6 +15,7 @@ from tests.conformance.transport import (
     SENDS_ATOMIC,
     SENDS_ATOMIC_ROLLBACK,
     eventually,
+    in_default_mode,
 )
 
 
@@ -47,3 +50,38 @@ async def test_a_message_whose_handler_commits_by_sql_is_in_the_error_queue_and_
     assert await endpoints.backend.count("Sales") == 0
     (row,) = await endpoints.backend.rows(ERROR)
     assert row.headers[Header.EXCEPTION_TYPE] == ("ValueError" if raised else "rowbus.errors.HandlerError")
+
+
+@pytest.mark.only("PostgreSQL", reason="the rule is above the databases; this looks into one")
+@in_default_mode
+async def test_what_is_received_with_such_a_message_is_handled_once_in_a_transaction_of_its_own(
+    endpoints: Endpoints,
+) -> None:
+    sales = endpoints.make("Sales", batch_size=10, concurrency=1, deduplicate_for=timedelta(hours=1))
+    handled: list[str] = []
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        handled.append(message.order_id)
+        await context.connection.execute("insert into handled values (%s)", (message.order_id,))
+        if message.order_id == "bad":
+            await context.connection.execute("select 1; commit")
+        elif message.order_id == "fails" and handled.count("fails") == 1:
+            raise ValueError
+
+    await sales.install()
+    await endpoints.backend.connection.execute("create table handled (order_id text)")
+    orders = ["early", "bad", "fails", "late"]
+    await endpoints.backend.client().send_many("Sales", (PlaceOrder(order) for order in orders))
+    async with sales:
+        await eventually(lambda: is_empty(endpoints))
+
+    rows = await (await endpoints.backend.connection.execute("select order_id from handled")).fetchall()
+    assert sorted(rows) == sorted((order,) for order in orders)
+    assert sorted(handled) == ["bad", "early", "fails", "fails", "late"]
+    (row,) = await endpoints.backend.rows(ERROR)
+    assert row.headers[Header.EXCEPTION_TYPE] == "rowbus.errors.HandlerError"
+
+
+async def is_empty(endpoints: Endpoints) -> bool:
+    return await endpoints.backend.count("Sales") == 0

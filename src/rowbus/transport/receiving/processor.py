@@ -146,6 +146,18 @@ class Processor:
                 return delivery.sends
         return await self._recover(row, entry, session, fate, afterwards)
 
+    def was_ended(self, session: ReceiveSession) -> bool:
+        """Say whether a handler has ended the transaction, so that what was received in it is in no queue any more."""
+        return self._in_transaction and session.ended
+
+    def renewed(self, row: MessageRow, session: ReceiveSession) -> Leaving:
+        """Return what puts a message into the queue again, or into the error queue if it cannot be read."""
+        try:
+            body = self._delivery(row, session).body
+        except (MalformedHeadersError, MessageDeserializationError) as error:
+            return self._callbacks.on_poison(row, error)
+        return Send(self._address, OutgoingMessage(decode_headers(row.headers), body))
+
     def lost_server(self, row: MessageRow, before: int, error: BaseException) -> None:
         """Note that the server went away while a row was handled, and count that if it happens again and again.
 

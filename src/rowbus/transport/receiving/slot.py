@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.sessions import AsyncSession, ReceiveSession
+    from rowbus.messages.dispatch import Leaving
     from rowbus.messages.message import MessageRow
     from rowbus.transport.lanes.turns import Turn, Turns
     from rowbus.transport.receiving.receiver import Receiver
@@ -302,7 +303,7 @@ class Slot:
     async def _process_each(self, rows: list[MessageRow], session: ReceiveSession) -> Outgoing | Fate:
         process, book, outgoing = self._receiver.processor.process, self._receiver.book, Outgoing()
         is_alone = len(rows) == 1
-        for row in rows:
+        for place, row in enumerate(rows, 1):
             self._handled = row
             entry = book.entry(row.id)
             sends = await process(row, entry, session, outgoing.afterwards, is_alone=is_alone)
@@ -317,7 +318,15 @@ class Slot:
                 (outgoing.verdicts if entry.leaves else outgoing.sends).extend(sends)
             if entry.failures:
                 outgoing.has_failed = True
+            if entry.leaves and self._receiver.processor.was_ended(session):
+                outgoing.verdicts.extend(await self._renew(rows[place:], session))
+                break
         return outgoing
+
+    async def _renew(self, rows: list[MessageRow], session: ReceiveSession) -> list[Leaving]:
+        """Return what puts messages at the end of the queue that a handler's commit has taken out for good."""
+        await session.run_all(self._receiver.taken_back(rows))
+        return [self._receiver.processor.renewed(row, session) for row in rows]
 
     async def _complete(self, rows: list[MessageRow], outgoing: Outgoing) -> list[MessageRow] | Fate:
         """Complete what is in hand and receive on, if the round allows it."""
