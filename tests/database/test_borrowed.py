@@ -8,11 +8,14 @@ from collections.abc import AsyncIterator, Iterator
 import psycopg
 import pytest
 import sqlalchemy
+from psycopg.abc import Buffer
+from psycopg.types.string import TextBinaryLoader
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from sqlalchemy import orm
 from sqlalchemy.ext import asyncio as async_alchemy
 
 from rowbus import AsyncClient, Client, ConfigurationError
+from rowbus.database.backends import borrow
 from rowbus.database.postgresql.connection import Session
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.fixtures.every import every
@@ -63,6 +66,29 @@ def test_a_connection_of_a_pool_is_a_connection(database: str, session: Session,
         assert waiting(session, queue) == 0
 
     assert waiting(session, queue) == 1
+
+
+class Odd(TextBinaryLoader):
+    """A loader of the user's, for text of all types."""
+
+    def load(self, data: Buffer) -> str:
+        return bytes(data).decode().upper()
+
+
+@every("encoding", ["sql_ascii", "utf8"])
+def test_what_the_user_does_with_values_is_theirs(
+    database: str, session: Session, queue: QueueTable, encoding: str
+) -> None:
+    send(session.connection)
+    with psycopg.connect(database, client_encoding=encoding) as connection:
+        for name in ("text", "varchar") if encoding == "utf8" else ():
+            connection.adapters.register_loader(name, Odd)
+        (peeked,) = borrow(connection).session().run(queue.peek(1))
+        (ours,) = session.run(queue.peek(1))
+        assert peeked == ours
+
+        theirs = connection.execute("select 'a'", binary=True).fetchone()
+        assert theirs == (("A",) if encoding == "utf8" else (b"a",))
 
 
 async def test_so_is_one_of_an_asynchronous_pool(database: str, session: Session, queue: QueueTable) -> None:

@@ -111,7 +111,6 @@ def open_database(
         dsn,
         application_name=application_name,
         prepared_statements=prepared_statements,
-        reads_any_time=True,
     )
 
 

@@ -11,18 +11,11 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.types.datetime import (
-    TimestampBinaryLoader,
-    TimestampLoader,
-    TimestamptzBinaryLoader,
-    TimestamptzLoader,
-)
 
 from rowbus.database.location import TEMPORARY_PREFIX, refuse_unescaped, unescaped
 from rowbus.database.pool import SessionPool
@@ -37,63 +30,11 @@ from rowbus.errors.strangers import is_a
 from rowbus.running.telemetry import process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
 
-    from psycopg.abc import Buffer
     from psycopg.rows import TupleRow
 
     from rowbus.errors import RowbusError
-
-
-EARLIEST: Final = datetime(1, 1, 2, tzinfo=UTC)  # a day from the end, so that every zone has it
-LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
-
-
-def read_any_time(connection: psycopg.Connection[Any]) -> None:
-    """Have a connection's times read as the nearest that Python has. No I/O."""
-    register = connection.adapters.register_loader
-    register("timestamptz", _Instant)
-    register("timestamptz", _BinaryInstant)
-    register("timestamp", _Time)
-    register("timestamp", _BinaryTime)
-
-
-class _Instant(TimestamptzLoader):
-    def load(self, data: Buffer) -> datetime:
-        return _nearest(super().load, data, _is_early_text)
-
-
-class _BinaryInstant(TimestamptzBinaryLoader):
-    def load(self, data: Buffer) -> datetime:
-        return _nearest(super().load, data, _is_negative)
-
-
-class _Time(TimestampLoader):
-    def load(self, data: Buffer) -> datetime:
-        return _nearest(super().load, data, _is_early_text).replace(tzinfo=None)
-
-
-class _BinaryTime(TimestampBinaryLoader):
-    def load(self, data: Buffer) -> datetime:
-        return _nearest(super().load, data, _is_negative).replace(tzinfo=None)
-
-
-def _nearest(
-    load: Callable[[Buffer], datetime], data: Buffer, is_early: Callable[[Buffer], bool]
-) -> datetime:
-    try:
-        return load(data)
-    except psycopg.DataError:
-        return EARLIEST if is_early(data) else LATEST
-
-
-def _is_early_text(data: Buffer) -> bool:
-    text = bytes(data)
-    return text.startswith(b"-") or text.endswith(b"BC")
-
-
-def _is_negative(data: Buffer) -> bool:
-    return int.from_bytes(data, signed=True) < 0
 
 
 CONNECT_TIMEOUT = "10"  # seconds
@@ -148,12 +89,8 @@ class Database:
         *,
         application_name: str = "rowbus",
         prepared_statements: bool = True,
-        reads_any_time: bool = False,
     ) -> None:
-        """Take a libpq connection string or URI; raises ConfigurationError if it cannot be parsed. No I/O.
-
-        `reads_any_time`: a time that Python has no value for is read as the nearest, in synchronous sessions.
-        """
+        """Take a libpq connection string or URI; raises ConfigurationError if it cannot be parsed. No I/O."""
         facts = facts_of(dsn)
         facts.setdefault("application_name", application_name)
         facts.setdefault("connect_timeout", CONNECT_TIMEOUT)
@@ -164,7 +101,6 @@ class Database:
         self._application_name = str(facts["application_name"])
         self.identity = make_conninfo("", **{**facts, "application_name": None})
         self._prepared_statements = prepared_statements
-        self._reads_any_time = reads_any_time
         self._is_pooled = False
         self.server = ""
         self.name = f"{facts.get('dbname', '')} on {facts.get('host', 'the local socket')}"
@@ -230,8 +166,6 @@ class Database:
             self._choose_plans(connection, connection.execute(_preparation()).fetchone())
         except psycopg.Error as error:
             raise translate(error) from error
-        if self._reads_any_time:
-            read_any_time(connection)
         with connection:
             yield Session(connection)
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
 
+from rowbus.database.postgresql.cursors import AsyncCursor, Cursor
 from rowbus.database.postgresql.faults import translate
 from rowbus.database.statements import control
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
 
 T = TypeVar("T")
-Cursor = TypeVar("Cursor", psycopg.RawCursor[Any], psycopg.AsyncRawCursor[Any])
 
 
 def _command(text: bytes, failing: str) -> Statement[None]:
@@ -44,7 +43,7 @@ _NOTHING_TO_UNDO = frozenset({TransactionStatus.IDLE, TransactionStatus.UNKNOWN}
 
 def run_pipelined(connection: psycopg.Connection[Any], statements: Sequence[Statement[object]]) -> None:
     """Run statements, answers unread, in the connection's transaction; raises for the first that failed."""
-    cursors: list[psycopg.RawCursor[Any]] = []
+    cursors: list[Cursor] = []
     try:
         with connection.pipeline():
             for statement in statements:
@@ -57,7 +56,7 @@ async def run_pipelined_async(
     connection: psycopg.AsyncConnection[Any], statements: Sequence[Statement[object]]
 ) -> None:
     """Do what `run_pipelined` does, on an asynchronous connection."""
-    cursors: list[psycopg.AsyncRawCursor[Any]] = []
+    cursors: list[AsyncCursor] = []
     try:
         async with connection.pipeline():
             for statement in statements:
@@ -83,7 +82,7 @@ def run_then(
     each. Raises for the first statement that failed; nothing of the others is kept then.
     """
     statements: list[Statement[object]] = [_SET, question]
-    cursors: list[psycopg.RawCursor[Any]] = []
+    cursors: list[Cursor] = []
     try:
         with connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext():
             _send(connection, _SET, cursors)
@@ -108,7 +107,7 @@ async def run_then_async(
 ) -> T:
     """Do what `run_then` does, on an asynchronous connection."""
     statements: list[Statement[object]] = [_SET, question]
-    cursors: list[psycopg.AsyncRawCursor[Any]] = []
+    cursors: list[AsyncCursor] = []
     try:
         async with connection.pipeline() if psycopg.AsyncPipeline.is_supported() else nullcontext():
             await _send_async(connection, _SET, cursors)
@@ -129,11 +128,11 @@ async def run_then_async(
 def _send(
     connection: psycopg.Connection[Any],
     statement: Statement[object],
-    cursors: list[psycopg.RawCursor[Any]],
-) -> psycopg.RawCursor[Any]:
+    cursors: list[Cursor],
+) -> Cursor:
     """Send a statement by a cursor of its own, which is put to the others: it knows the answer, once there is one."""
     query = statement.query
-    cursor = psycopg.RawCursor(connection, row_factory=tuple_row)
+    cursor = Cursor(connection)
     cursors.append(cursor)
     return cursor.execute(
         query.native, [statement.parameters[name] for name in query.names], prepare=query.prepare
@@ -143,11 +142,11 @@ def _send(
 async def _send_async(
     connection: psycopg.AsyncConnection[Any],
     statement: Statement[object],
-    cursors: list[psycopg.AsyncRawCursor[Any]],
-) -> psycopg.AsyncRawCursor[Any]:
+    cursors: list[AsyncCursor],
+) -> AsyncCursor:
     """Do what `_send` does, on an asynchronous connection."""
     query = statement.query
-    cursor = psycopg.AsyncRawCursor(connection, row_factory=tuple_row)
+    cursor = AsyncCursor(connection)
     cursors.append(cursor)
     return await cursor.execute(
         query.native, [statement.parameters[name] for name in query.names], prepare=query.prepare
@@ -170,7 +169,9 @@ async def _undo_async(connection: psycopg.AsyncConnection[Any]) -> None:
                 await connection.execute(command)
 
 
-def _failed(cursors: Sequence[Cursor], statements: Sequence[Statement[object]]) -> Statement[object]:
+def _failed(
+    cursors: Sequence[Cursor] | Sequence[AsyncCursor], statements: Sequence[Statement[object]]
+) -> Statement[object]:
     """Return the statement that failed: the first without an answer."""
     answered = sum(cursor.pgresult is not None for cursor in cursors)
     return statements[min(answered, len(statements) - 1)]
