@@ -13,6 +13,8 @@ import sqlalchemy.orm
 import rowbus
 from rowbus.database import backends
 from rowbus.database.location import DATABASE_VARIABLE
+from rowbus.database.postgresql.connection import Session
+from rowbus.database.postgresql.cursors import Cursor
 from rowbus.errors import ConfigurationError, InvalidAddressError
 from rowbus.messages.address import PostgresAddresses, QueueAddress, address_of
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
@@ -34,14 +36,12 @@ TIMES = [
 
 
 @every("time, read", TIMES)
-def test_commands_and_pages_read_a_time_that_python_has_not_as_the_nearest(
-    time: str, read: str, database: str
-) -> None:
-    with backends.open_database(database).session() as session:
-        for kind in ("timestamp", "timestamptz"):
-            for binary in (False, True):
-                ((found,),) = session.connection.execute(f"select '{time}'::{kind}".encode(), binary=binary)
-                assert str(found.date()) == read
+def test_a_time_that_python_has_not_is_read_as_the_nearest(time: str, read: str, session: Session) -> None:
+    for kind in ("timestamp", "timestamptz"):
+        for binary in (False, True):
+            cursor = Cursor(session.connection)
+            ((found,),) = cursor.execute(f"select '{time}'::{kind}".encode(), binary=binary)
+            assert str(found.date()) == read
 
 
 # ------------------------------------------------------------------------------------------------ connection strings
