@@ -100,8 +100,6 @@ class Service(ABC):
         self._name = name
         self._outages = outages
         self._stopping = asyncio.Event()
-        self.is_stopping = self._stopping.is_set
-        """Says whether `stop` has been called: nothing new is to begin."""
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -125,6 +123,10 @@ class Service(ABC):
         finally:
             self._task = None
             self._outages.ended()
+
+    def is_stopping(self) -> bool:
+        """Say whether `stop` has been called: nothing new is to begin."""
+        return self._stopping.is_set()
 
     def is_cut_off(self) -> bool:
         """Say whether the work in hand is cancelled: `stop` has lost its patience, or the event loop ends."""

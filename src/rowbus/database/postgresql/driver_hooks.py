@@ -73,14 +73,14 @@ _ways: Final = attrgetter(*_WAYS)
 
 
 class Ways(NamedTuple):
-    """The settings of a connection's owner."""
+    """The settings of a connection that its owner has made."""
 
     settings: tuple[object, ...]
-    """How it makes cursors and rows, and when it prepares."""
+    """Those of cursors, rows and prepared statements."""
     names: frozenset[str]
     """The attributes that it has."""
     hearers: tuple[Sequence[object], ...]
-    """What it calls for notices and notifications."""
+    """The functions that it calls for notices and notifications."""
 
 
 class _Hooks(psycopg.BaseConnection[TupleRow]):
@@ -124,7 +124,7 @@ class _Hooks(psycopg.BaseConnection[TupleRow]):
 
     @property
     def ways(self) -> Ways:
-        """What its owner has set of it."""
+        """The settings of its owner."""
         return Ways(_ways(self), frozenset(vars(self)), tuple(map(tuple, self._hearers)))
 
     def restore(self, ways: Ways, *, adapts: bool) -> None:
