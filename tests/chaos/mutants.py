@@ -303,7 +303,7 @@ MUTANTS = (
         (
             Edit(
                 f"{TRANSPORT}/receiving/decisions.py",
-                "        if started < self._last_end:\n            return\n",
+                " and started >= self._last_end",
                 "",
             ),
             Edit(
@@ -354,8 +354,8 @@ MUTANTS = (
             Edit(LANE_RULE, "range(place, lanes, members)", "range(lanes)"),
             Edit(
                 f"{TRANSPORT}/lanes/sql/postgresql/take_lane.sql",
-                "pg_try_advisory_lock(hash",
-                "pg_try_advisory_lock_shared(hash",
+                "pg_try_advisory_lock(pg_catalog.hash",
+                "pg_try_advisory_lock_shared(pg_catalog.hash",
             ),
         ),
     ),

@@ -259,7 +259,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             check = made_check(function, name, category, every)
             if check.name in self._checks or self._running is not None:
                 raise ConfigurationError(
-                    f"Check {check.name!r} is there, or endpoint {self.name} is started."
+                    f"Check {check.name!r} is there already, or endpoint {self.name} is started."
                 )
             self._checks[check.name] = check
             return function

@@ -326,7 +326,7 @@ class Slot:
     async def _renew(self, rows: list[MessageRow], session: ReceiveSession) -> list[Leaving]:
         """Return what puts messages at the end of the queue that a handler's commit has taken out for good."""
         await session.run_all(self._receiver.taken_back(rows))
-        return [self._receiver.processor.renewed(row, session) for row in rows]
+        return [self._receiver.processor.renewed(row, session) for row in rows if not row.expired]
 
     async def _complete(self, rows: list[MessageRow], outgoing: Outgoing) -> list[MessageRow] | Fate:
         """Complete what is in hand and receive on, if the round allows it."""
