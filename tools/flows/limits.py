@@ -39,13 +39,13 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "send": Limits(Limit(39, 35), Limit(200, 150), Limit(341)),
-    "fail": Limits(Limit(48, 45), Limit(250), Limit(949)),
+    "send": Limits(Limit(39, 35), Limit(200, 150), Limit(343)),
+    "fail": Limits(Limit(49, 45), Limit(252), Limit(965)),
     "delayed": Limits(Limit(28), Limit(123), Limit(162)),
     "event": Limits(Limit(34), Limit(188), Limit(284)),
     "sink": Limits(Limit(19, 18), Limit(127, 125), Limit(236, 232)),
     "lake": Limits(Limit(41, 40), Limit(348, 305), Limit(646, 626)),
-    "retry": Limits(Limit(32, 26), Limit(176, 108), Limit(318, 176)),
+    "retry": Limits(Limit(32, 26), Limit(175, 108), Limit(318, 176)),
 }
 
 

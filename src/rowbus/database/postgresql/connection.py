@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.rows import tuple_row
 
-from rowbus.database.postgresql.cursors import AsyncCursor, Cursor
+from rowbus.database.postgresql.cursors import ASCII, ASYNC_CURSORS, CURSORS, ENCODING
 from rowbus.database.postgresql.driver_hooks import forget_plans
 from rowbus.database.postgresql.faults import FAULTS, translate, translate_send
 from rowbus.database.postgresql.pipelines import is_callers, run_pipelined, run_then
@@ -76,7 +77,9 @@ class AsyncSession:
         `keep_plans` is for the connection's only session: a second one would give its plans the same names.
         """
         self.connection = connection
-        self._cursor = AsyncCursor(connection)
+        self._cursor = ASYNC_CURSORS[connection.pgconn.parameter_status(ENCODING) == ASCII](
+            connection, row_factory=tuple_row
+        )
         self._cursor.format = psycopg.pq.Format.BINARY
         self._roundtrips = Roundtrips(
             connection, prepare=keep_plans and connection.prepare_threshold is not None
@@ -325,7 +328,8 @@ class Session:
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         """Use the connection as it is, in the transaction it is in; closing it remains the owner's business."""
         self.connection = connection
-        self._cursor = Cursor(connection)
+        kind = CURSORS[connection.pgconn.parameter_status(ENCODING) == ASCII]
+        self._cursor = kind(connection, row_factory=tuple_row)
         self._cursor.format = psycopg.pq.Format.BINARY
 
     def run(

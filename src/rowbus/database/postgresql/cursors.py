@@ -1,17 +1,17 @@
 """Cursors of ours on anybody's connection: what its owner has registered for values changes nothing of what we read.
 
-Invariants: text is a `str`, also where the client's encoding is SQL_ASCII, in which psycopg gives bytes; a time that
-Python has not is read as the nearest that it has.
+Invariants: text is a `str`, also where the client's encoding is SQL_ASCII, in which psycopg gives bytes. A time that
+Python has not is read as the nearest that it has, by the synchronous ones, with which commands and pages look.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import psycopg
 from psycopg.adapt import AdaptersMap
-from psycopg.rows import TupleRow, tuple_row
+from psycopg.rows import TupleRow
 from psycopg.types.datetime import (
     TimestampBinaryLoader,
     TimestampLoader,
@@ -77,45 +77,49 @@ def _is_negative(data: Buffer) -> bool:
     return int.from_bytes(data, signed=True) < 0
 
 
-_LOADERS: Final[dict[str, Sequence[Any]]] = {
-    **dict.fromkeys(("text", "varchar", "bpchar", "name"), (_Text, _BinaryText)),
+_TIMES: Final[dict[str, Sequence[Any]]] = {
     "timestamptz": (_Instant, _BinaryInstant),
     "timestamp": (_Time, _BinaryTime),
 }
+_TEXTS: Final[dict[str, Sequence[Any]]] = dict.fromkeys(
+    ("text", "varchar", "bpchar", "name"), (_Text, _BinaryText)
+)
 
 
-def _adapters() -> AdaptersMap:
+def _adapters(loaders: dict[str, Sequence[Any]]) -> AdaptersMap:
     adapters = AdaptersMap(psycopg.adapters)
-    for name, loaders in _LOADERS.items():
-        for loader in loaders:
+    for name, both in loaders.items():
+        for loader in both:
             adapters.register_loader(name, loader)
     return adapters
 
 
-_ADAPTERS: Final = _adapters()
-
-
 class Cursor(psycopg.RawCursor[TupleRow]):
-    """A cursor that gives tuples."""
+    """A cursor of a synchronous connection."""
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        """Make one on a connection. No I/O."""
-        super().__init__(connection, row_factory=tuple_row)
-
-    @property
-    def adapters(self) -> AdaptersMap:
-        """The adapters that values are read and written with."""
-        return _ADAPTERS
+    adapters: ClassVar = _adapters(_TIMES)
 
 
 class AsyncCursor(psycopg.AsyncRawCursor[TupleRow]):
-    """The twin of `Cursor`."""
+    """A cursor of an asynchronous connection."""
 
-    def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        """Make one on a connection. No I/O."""
-        super().__init__(connection, row_factory=tuple_row)
+    adapters: ClassVar = _adapters({})
 
-    @property
-    def adapters(self) -> AdaptersMap:
-        """The adapters that values are read and written with."""
-        return _ADAPTERS
+
+class AsciiCursor(Cursor):
+    """The same, where the client's encoding is SQL_ASCII."""
+
+    adapters: ClassVar = _adapters(_TIMES | _TEXTS)
+
+
+class AsyncAsciiCursor(AsyncCursor):
+    """The same, where the client's encoding is SQL_ASCII."""
+
+    adapters: ClassVar = _adapters(_TEXTS)
+
+
+ENCODING: Final = b"client_encoding"
+ASCII: Final = b"SQL_ASCII"
+CURSORS: Final[dict[bool, type[Cursor]]] = {True: AsciiCursor, False: Cursor}
+ASYNC_CURSORS: Final[dict[bool, type[AsyncCursor]]] = {True: AsyncAsciiCursor, False: AsyncCursor}
+"""The cursors by whether that is the encoding. No function chooses: each statement of a pipeline would call it."""

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 
-from rowbus.database.postgresql.cursors import AsyncCursor, Cursor
+from rowbus.database.postgresql.cursors import ASCII, ASYNC_CURSORS, CURSORS, ENCODING, AsyncCursor, Cursor
 from rowbus.database.postgresql.faults import translate
 from rowbus.database.statements import control
 
@@ -132,7 +133,8 @@ def _send(
 ) -> Cursor:
     """Send a statement by a cursor of its own, which is put to the others: it knows the answer, once there is one."""
     query = statement.query
-    cursor = Cursor(connection)
+    kind = CURSORS[connection.pgconn.parameter_status(ENCODING) == ASCII]
+    cursor = kind(connection, row_factory=tuple_row)
     cursors.append(cursor)
     return cursor.execute(
         query.native, [statement.parameters[name] for name in query.names], prepare=query.prepare
@@ -146,7 +148,8 @@ async def _send_async(
 ) -> AsyncCursor:
     """Do what `_send` does, on an asynchronous connection."""
     query = statement.query
-    cursor = AsyncCursor(connection)
+    kind = ASYNC_CURSORS[connection.pgconn.parameter_status(ENCODING) == ASCII]
+    cursor = kind(connection, row_factory=tuple_row)
     cursors.append(cursor)
     return await cursor.execute(
         query.native, [statement.parameters[name] for name in query.names], prepare=query.prepare
