@@ -14,7 +14,7 @@ import rowbus
 from rowbus.database import backends
 from rowbus.database.location import DATABASE_VARIABLE
 from rowbus.database.postgresql.connection import Session
-from rowbus.database.postgresql.cursors import Cursor
+from rowbus.database.postgresql.cursors import CURSORS
 from rowbus.errors import ConfigurationError, InvalidAddressError
 from rowbus.messages.address import PostgresAddresses, QueueAddress, address_of
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
@@ -39,7 +39,7 @@ TIMES = [
 def test_a_time_that_python_has_not_is_read_as_the_nearest(time: str, read: str, session: Session) -> None:
     for kind in ("timestamp", "timestamptz"):
         for binary in (False, True):
-            cursor = Cursor(session.connection)
+            cursor = CURSORS[False](session.connection)
             ((found,),) = cursor.execute(f"select '{time}'::{kind}".encode(), binary=binary)
             assert str(found.date()) == read
 

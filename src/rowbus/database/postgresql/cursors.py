@@ -7,11 +7,10 @@ Python has not is read as the nearest that it has, by the synchronous ones, with
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
 from psycopg.adapt import AdaptersMap
-from psycopg.rows import TupleRow
 from psycopg.types.datetime import (
     TimestampBinaryLoader,
     TimestampLoader,
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from psycopg.abc import AdaptContext, Buffer
+
+C = TypeVar("C", psycopg.RawCursor[Any], psycopg.AsyncRawCursor[Any])
 
 EARLIEST: Final = datetime(1, 1, 2, tzinfo=UTC)  # a day from the end, so that every zone has it
 LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
@@ -94,32 +95,20 @@ def _adapters(loaders: dict[str, Sequence[Any]]) -> AdaptersMap:
     return adapters
 
 
-class Cursor(psycopg.RawCursor[TupleRow]):
-    """A cursor of a synchronous connection."""
-
-    adapters: ClassVar = _adapters(_TIMES)
-
-
-class AsyncCursor(psycopg.AsyncRawCursor[TupleRow]):
-    """A cursor of an asynchronous connection."""
-
-    adapters: ClassVar = _adapters({})
-
-
-class AsciiCursor(Cursor):
-    """The same, where the client's encoding is SQL_ASCII."""
-
-    adapters: ClassVar = _adapters(_TIMES | _TEXTS)
-
-
-class AsyncAsciiCursor(AsyncCursor):
-    """The same, where the client's encoding is SQL_ASCII."""
-
-    adapters: ClassVar = _adapters(_TEXTS)
+def _kind(cursor: type[C], loaders: dict[str, Sequence[Any]]) -> type[C]:
+    """Return a class of cursors that has these loaders in place of those of its connection."""
+    kind: type[C] = type(cursor.__name__, (cursor,), {"adapters": _adapters(loaders)})
+    return kind
 
 
 ENCODING: Final = b"client_encoding"
 ASCII: Final = b"SQL_ASCII"
-CURSORS: Final[dict[bool, type[Cursor]]] = {True: AsciiCursor, False: Cursor}
-ASYNC_CURSORS: Final[dict[bool, type[AsyncCursor]]] = {True: AsyncAsciiCursor, False: AsyncCursor}
+CURSORS: Final = {
+    True: _kind(psycopg.RawCursor, _TIMES | _TEXTS),
+    False: _kind(psycopg.RawCursor, _TIMES),
+}
+ASYNC_CURSORS: Final = {
+    True: _kind(psycopg.AsyncRawCursor, _TEXTS),
+    False: _kind(psycopg.AsyncRawCursor, {}),
+}
 """The cursors by whether that is the encoding. No function chooses: each statement of a pipeline would call it."""

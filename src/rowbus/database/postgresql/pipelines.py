@@ -17,7 +17,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from rowbus.database.postgresql.cursors import ASCII, ASYNC_CURSORS, CURSORS, ENCODING, AsyncCursor, Cursor
+from rowbus.database.postgresql.cursors import ASCII, ASYNC_CURSORS, CURSORS, ENCODING
 from rowbus.database.postgresql.faults import translate
 from rowbus.database.statements import control
 
@@ -44,7 +44,7 @@ _NOTHING_TO_UNDO = frozenset({TransactionStatus.IDLE, TransactionStatus.UNKNOWN}
 
 def run_pipelined(connection: psycopg.Connection[Any], statements: Sequence[Statement[object]]) -> None:
     """Run statements, answers unread, in the connection's transaction; raises for the first that failed."""
-    cursors: list[Cursor] = []
+    cursors: list[psycopg.RawCursor[Any]] = []
     try:
         with connection.pipeline():
             for statement in statements:
@@ -57,7 +57,7 @@ async def run_pipelined_async(
     connection: psycopg.AsyncConnection[Any], statements: Sequence[Statement[object]]
 ) -> None:
     """Do what `run_pipelined` does, on an asynchronous connection."""
-    cursors: list[AsyncCursor] = []
+    cursors: list[psycopg.AsyncRawCursor[Any]] = []
     try:
         async with connection.pipeline():
             for statement in statements:
@@ -83,7 +83,7 @@ def run_then(
     each. Raises for the first statement that failed; nothing of the others is kept then.
     """
     statements: list[Statement[object]] = [_SET, question]
-    cursors: list[Cursor] = []
+    cursors: list[psycopg.RawCursor[Any]] = []
     try:
         with connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext():
             _send(connection, _SET, cursors)
@@ -108,7 +108,7 @@ async def run_then_async(
 ) -> T:
     """Do what `run_then` does, on an asynchronous connection."""
     statements: list[Statement[object]] = [_SET, question]
-    cursors: list[AsyncCursor] = []
+    cursors: list[psycopg.AsyncRawCursor[Any]] = []
     try:
         async with connection.pipeline() if psycopg.AsyncPipeline.is_supported() else nullcontext():
             await _send_async(connection, _SET, cursors)
@@ -129,8 +129,8 @@ async def run_then_async(
 def _send(
     connection: psycopg.Connection[Any],
     statement: Statement[object],
-    cursors: list[Cursor],
-) -> Cursor:
+    cursors: list[psycopg.RawCursor[Any]],
+) -> psycopg.RawCursor[Any]:
     """Send a statement by a cursor of its own, which is put to the others: it knows the answer, once there is one."""
     query = statement.query
     kind = CURSORS[connection.pgconn.parameter_status(ENCODING) == ASCII]
@@ -144,8 +144,8 @@ def _send(
 async def _send_async(
     connection: psycopg.AsyncConnection[Any],
     statement: Statement[object],
-    cursors: list[AsyncCursor],
-) -> AsyncCursor:
+    cursors: list[psycopg.AsyncRawCursor[Any]],
+) -> psycopg.AsyncRawCursor[Any]:
     """Do what `_send` does, on an asynchronous connection."""
     query = statement.query
     kind = ASYNC_CURSORS[connection.pgconn.parameter_status(ENCODING) == ASCII]
@@ -173,7 +173,8 @@ async def _undo_async(connection: psycopg.AsyncConnection[Any]) -> None:
 
 
 def _failed(
-    cursors: Sequence[Cursor] | Sequence[AsyncCursor], statements: Sequence[Statement[object]]
+    cursors: Sequence[psycopg.RawCursor[Any]] | Sequence[psycopg.AsyncRawCursor[Any]],
+    statements: Sequence[Statement[object]],
 ) -> Statement[object]:
     """Return the statement that failed: the first without an answer."""
     answered = sum(cursor.pgresult is not None for cursor in cursors)
