@@ -290,8 +290,8 @@ MUTANTS = (
         (
             Edit(
                 f"{TRANSPORT}/receiving/receiver.py",
-                "            await self.permits.only_travels.wait()\n",
-                "            await self.permits.is_over.wait()\n",
+                "            await self.permits.only_travels()\n",
+                "            await self.permits.over()\n",
             ),
         ),
         rounds=1,
@@ -303,7 +303,7 @@ MUTANTS = (
         (
             Edit(
                 f"{TRANSPORT}/receiving/decisions.py",
-                " and started >= self._last_end",
+                "        if started < self._last_end:\n            return\n",
                 "",
             ),
             Edit(

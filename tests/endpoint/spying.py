@@ -21,7 +21,7 @@ class Spy:
 
     def __init__(self, receiver: Receiver) -> None:
         self._table: QueueTable = receiver._table
-        receiver._table = receiver.looks.table = self
+        receiver._table = receiver._looks.table = self
         self.peeks = 0
         self.full = 0
         self.empty = 0

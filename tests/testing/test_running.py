@@ -125,9 +125,7 @@ async def test_time_passes_for_what_waits_in_a_lane_with_order(database: str) ->
     async def place(message: PlaceOrder) -> None:
         seen.append(message.number)
         if len(seen) in range(2, 15):
-            raise ValueError(
-                "not yet"
-            )  # the first message that came after the second waits for it, with its key
+            raise ValueError("not yet")  # the third message has the second's key, and waits for it
 
     async with running(sales, database=database) as bus:
         for number in (1, 2, 3):

@@ -39,13 +39,13 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "send": Limits(Limit(39, 35), Limit(200, 150), Limit(343)),
-    "fail": Limits(Limit(49, 45), Limit(252), Limit(965)),
-    "delayed": Limits(Limit(28), Limit(123), Limit(162)),
-    "event": Limits(Limit(34), Limit(188), Limit(284)),
+    "send": Limits(Limit(43, 35), Limit(222, 150), Limit(369)),
+    "fail": Limits(Limit(53, 45), Limit(273), Limit(1001)),
+    "delayed": Limits(Limit(28), Limit(125), Limit(162)),
+    "event": Limits(Limit(34), Limit(190), Limit(286)),
     "sink": Limits(Limit(19, 18), Limit(127, 125), Limit(236, 232)),
     "lake": Limits(Limit(41, 40), Limit(348, 305), Limit(646, 626)),
-    "retry": Limits(Limit(32, 26), Limit(175, 108), Limit(318, 176)),
+    "retry": Limits(Limit(32, 26), Limit(175, 108), Limit(314, 176)),
 }
 
 

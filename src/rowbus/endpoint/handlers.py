@@ -128,12 +128,7 @@ class Handlers:
         self._time_limit = time_limit
         self.dependencies = Dependencies()
         self._by_type: dict[str, list[Handler]] = {}
-        self.plans = _Plans(self._find)
-        """The handlers for a message by its EnclosedMessageTypes header, those of the most concrete type first.
-
-        Those of the parents declared here for its types are among them, whether the header names these or not. Raises
-        UnknownMessageTypeError where there is none.
-        """
+        self._plans: dict[str | None, tuple[Handler, ...]] = {}
         self._events: dict[str, None] = {}
 
     def add(
@@ -188,7 +183,7 @@ class Handlers:
                 long,
             )
             self._by_type.setdefault(name, []).append(handler)
-        self.plans.clear()
+        self._plans.clear()
 
     def add_handling(self, handling: Handling) -> None:
         """Register a component's handler, an `async` one that takes a context."""
@@ -207,7 +202,7 @@ class Handlers:
             time_limit=self._time_limit,
         )
         self._by_type.setdefault(name, []).append(handler)
-        self.plans.clear()
+        self._plans.clear()
 
     def _refuse_second_class(self, name: str, kind: Any) -> None:  # noqa: ANN401 - any annotation
         """Raise ConfigurationError if another class than one that is handled here has its wire name too."""
@@ -253,6 +248,19 @@ class Handlers:
         """Return those of the wire names that are events, to be subscribed to."""
         return tuple(self._events)
 
+    def plan(self, enclosed_types: str | None) -> tuple[Handler, ...]:
+        """Return the handlers for a message's EnclosedMessageTypes header, those of the most concrete type first.
+
+        Those of the parents declared here for its types are among them, whether the header names these or not.
+        Raises UnknownMessageTypeError when there is none.
+        """
+        plan = self._plans.get(enclosed_types)
+        if plan is None:
+            plan = self._find(enclosed_types or "")
+            if len(self._plans) < REMEMBERED and len(enclosed_types or "") <= LONGEST_REMEMBERED:
+                self._plans[enclosed_types] = plan
+        return plan
+
     def _find(self, enclosed_types: str) -> tuple[Handler, ...]:
         types = parse_enclosed_types(enclosed_types)
         is_complete = not enclosed_types or all(map(str.strip, enclosed_types.split(";")))
@@ -270,20 +278,6 @@ class Handlers:
             raise UnknownMessageTypeError(text, types=types) from cause
         ordered = [handler for name in names for handler in self._by_type.get(name, ())]
         return tuple(handler for handler in ordered if found.pop(id(handler.function), None))
-
-
-class _Plans(dict[str | None, tuple[Handler, ...]]):
-    """The handlers for headers; those for the first so many are remembered."""
-
-    def __init__(self, find: Callable[[str], tuple[Handler, ...]]) -> None:
-        super().__init__()
-        self._find = find
-
-    def __missing__(self, enclosed_types: str | None) -> tuple[Handler, ...]:
-        plan = self._find(enclosed_types or "")
-        if len(self) < REMEMBERED and len(enclosed_types or "") <= LONGEST_REMEMBERED:
-            self[enclosed_types] = plan
-        return plan
 
 
 def _explain_unknown(types: tuple[str, ...], handled: Iterable[str]) -> str:

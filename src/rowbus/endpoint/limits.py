@@ -107,7 +107,7 @@ class Finder:
         elsewhere = (headers.get(Header.FORWARD_DESTINATION) or "") not in self._here
         if elsewhere or is_control(headers):
             return ()
-        return self._handlers.plans[headers.get(Header.ENCLOSED_MESSAGE_TYPES)]
+        return self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))
 
 
 def _find_each(
@@ -207,6 +207,7 @@ def make_places(parts: Parts, said: TypeLimits) -> PlaceKeeper | None:
     if not can_wait(parts):
         return None
     limited = parts.handlers.limited(Concurrency)
+    has_keys = bool(limited)
     guesses = [
         Guess.of(each.read.name, each.limit) for each in limited if isinstance(each.limit, Concurrency)
     ]
@@ -215,5 +216,6 @@ def make_places(parts: Parts, said: TypeLimits) -> PlaceKeeper | None:
         Finder(parts, said).find_places,
         catalog_of(parts.addresses).clock,
         [each for each in guesses if each is not None],
-        has_keys=bool(limited),
+        has_keys=has_keys,
+        is_asked=lambda: has_keys or said.said,
     )

@@ -107,7 +107,7 @@ class Pipeline:
         if is_empty or not delivery.body:
             logger.debug("Message %s has no body to handle", headers[Header.MESSAGE_ID])
             return ()
-        return self._handlers.plans[headers.get(Header.ENCLOSED_MESSAGE_TYPES)]
+        return self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))
 
     def takes_long(self, delivery: Delivery) -> bool:
         """Return whether a message's handler takes long. Raises HandlerError if others take it, too."""
@@ -123,7 +123,7 @@ class Pipeline:
 
     def _takers_of_answers(self, headers: Mapping[str, str | None]) -> tuple[Handler, ...]:
         if RETURN_CODE in self._handlers.names():
-            return self._handlers.plans[RETURN_CODE]
+            return self._handlers.plan(RETURN_CODE)
         logger.warning(
             "Message %s answers %s with the number %s, which no handler of a rowbus.ReturnCode takes here",
             headers[Header.MESSAGE_ID],

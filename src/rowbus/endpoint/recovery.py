@@ -128,7 +128,7 @@ class Recovery:
         if delivery.forward_to is not None and isinstance(failed.error, QueueNotFoundError):
             return Decision(
                 attempt, HOPELESS
-            )  # it was to be sent on to a queue that does not exist (SqlServer#947)
+            )  # the queue that it was to be sent on to is missing (SqlServer#947)
         return Decision(attempt, self._possible(self._policy.decide(attempt)))
 
     def _carry_out(

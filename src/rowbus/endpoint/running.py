@@ -197,8 +197,6 @@ class RunningEndpoint:
         """Note what operators say."""
         self._concurrency.hear(found)
         self._types.hear(found)
-        if self._places is not None:
-            self._places.hear(self._types.said)
 
     async def _begin(self, session: AsyncSession) -> None:
         """Publish the contract; hear what operators say before the first message: a restart does not undo that."""
@@ -386,7 +384,7 @@ class RunningEndpoint:
         return HandlerWatch(
             parts.name,
             self._all_receivers,
-            parts.handlers.plans.__getitem__,
+            parts.handlers.plan,
             pool=self._pool,
             pauses=pauses_address(parts.addresses) if parts.address.backend == "postgresql" else None,
             alarm=parts.alarm,

@@ -327,8 +327,8 @@ def refuse_misuse(message: object, intent: str) -> None:
     """Raise MessageSerializationError for an object whose class is declared to be what does not travel so."""
     kind: type = type(message)
     contract = declared_contract(kind)
-    if contract is not None and (intent, contract.kind) in _MISUSES:
-        raise MessageSerializationError(_misuse(contract, intent), type_name=contract.name)
+    if contract is not None and (misuse := _misuse(contract, intent)):
+        raise MessageSerializationError(misuse, type_name=contract.name)
 
 
 def _misuse(contract: Contract, intent: str) -> str:

@@ -10,10 +10,6 @@ from rowbus.transport.receiving.decisions import Round
 patiently = settings(deadline=None, max_examples=60)
 
 
-def is_over(current: Round) -> bool:
-    return current.is_spent and current.receiving == 0
-
-
 def start_all(current: Round, most: int = 1) -> list[int]:
     """Start receives until no more may start; give what each may ask for."""
     granted: list[int] = []
@@ -57,9 +53,9 @@ def test_a_receive_that_finds_nothing_ends_the_round() -> None:
 
     assert current.ended
     assert current.try_start() == 0
-    assert not is_over(current), "one receive is still under way"
+    assert not current.over, "one receive is still under way"
     current.finished(1)
-    assert is_over(current)
+    assert current.over
 
 
 def test_a_late_find_does_not_open_an_ended_round_again() -> None:
@@ -71,7 +67,7 @@ def test_a_late_find_does_not_open_an_ended_round_again() -> None:
 
     current.finished(5)
 
-    assert is_over(current)
+    assert current.over
     assert current.try_start() == 0
 
 
@@ -82,23 +78,23 @@ def test_an_abandoned_round_is_over_when_its_receives_are() -> None:
     current.abandon()
 
     assert current.try_start() == 0
-    assert not is_over(current)
+    assert not current.over
     current.finished(1)
-    assert is_over(current)
+    assert current.over
 
 
 def test_a_round_that_was_never_used_is_not_over() -> None:
-    assert not is_over(Round(concurrency=1))
+    assert not Round(concurrency=1).over
 
 
 def test_a_bounded_round_is_over_after_that_many_messages_without_an_empty_receive() -> None:
     current = Round(concurrency=1, records=3)
     for _ in range(3):
-        assert not is_over(current)
+        assert not current.over
         assert current.try_start() == 1
         current.finished(1)
 
-    assert is_over(current)
+    assert current.over
     assert not current.ended
     assert current.received == 3
 
@@ -148,7 +144,7 @@ def test_a_round_never_exceeds_its_concurrency_or_its_bound(
         elif asked:
             most = asked.pop()
             current.finished(min(number, most) if step == "find" else 0)
-        was_over = is_over(current)
+        was_over = current.over
         assert current.receiving == len(asked) <= concurrency
         assert current.received <= total
         assert records is None or total <= records
@@ -162,7 +158,7 @@ def test_a_round_takes_everything_that_waits_and_costs_each_slot_at_most_one_emp
     current = Round(concurrency=concurrency)
     empty = 0
     left = waiting
-    while not is_over(current):
+    while not current.over:
         asked = start_all(current, most)
         while current.receiving:
             found = min(left, asked.pop(0) if asked else most)

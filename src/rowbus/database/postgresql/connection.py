@@ -77,9 +77,8 @@ class AsyncSession:
         `keep_plans` is for the connection's only session: a second one would give its plans the same names.
         """
         self.connection = connection
-        self._cursor = ASYNC_CURSORS[connection.pgconn.parameter_status(ENCODING) == ASCII](
-            connection, row_factory=tuple_row
-        )
+        kind = ASYNC_CURSORS[connection.pgconn.parameter_status(ENCODING) == ASCII]
+        self._cursor = kind(connection, row_factory=tuple_row)
         self._cursor.format = psycopg.pq.Format.BINARY
         self._roundtrips = Roundtrips(
             connection, prepare=keep_plans and connection.prepare_threshold is not None

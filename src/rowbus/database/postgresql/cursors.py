@@ -1,4 +1,4 @@
-"""Cursors of ours on anybody's connection: what its owner has registered for values changes nothing of what we read.
+"""Cursors that read values alike on every connection, whatever its owner has registered for them.
 
 Invariants: text is a `str`, also where the client's encoding is SQL_ASCII, in which psycopg gives bytes. A time that
 Python has not is read as the nearest that it has, by the synchronous ones, with which commands and pages look.
@@ -111,4 +111,4 @@ ASYNC_CURSORS: Final = {
     True: _kind(psycopg.AsyncRawCursor, _TEXTS),
     False: _kind(psycopg.AsyncRawCursor, {}),
 }
-"""The cursors by whether that is the encoding. No function chooses: each statement of a pipeline would call it."""
+"""The classes of cursors, by whether the client's encoding is `ASCII`."""

@@ -139,7 +139,7 @@ class ReceiveSession(AsyncSession):
             answers = await self._roundtrips.run(statements)
         except psycopg.Error as error:
             raise translate(error, _COMMIT.query, connection=self.connection) from error
-        self.committed = answers[len(before)].result.command_status == b"COMMIT"
+        self.committed = answers[len(before)].tag == b"COMMIT"
         if self.committed:
             self._close_attempt()
         if not answers[-1].succeeded:  # nor is any that comes after a failure

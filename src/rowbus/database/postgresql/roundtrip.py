@@ -95,17 +95,21 @@ class Plans:
     def __init__(self) -> None:
         """Begin with none."""
         self._plans: dict[bytes, Plan] = {}
-        self.is_doubtful = False
+        self._is_doubtful = False
+
+    @property
+    def is_doubtful(self) -> bool:
         """Whether some plans may be gone from the server."""
+        return self._is_doubtful and bool(self._plans)
 
     def doubt(self) -> None:
         """Note that plans may be gone."""
-        self.is_doubtful = bool(self._plans)
+        self._is_doubtful = True
 
     def keep(self, names: Collection[bytes]) -> None:
         """Forget the plans that the server does not name; the others are there."""
         self._plans = {text: plan for text, plan in self._plans.items() if plan.name in names}
-        self.is_doubtful = False
+        self._is_doubtful = False
 
     def find(self, query: Query) -> Plan | None:
         """Return a statement's plan, fresh or not."""
@@ -124,7 +128,7 @@ class Plans:
         None where there is none to be had.
         """
         if not can_plan:
-            return None if self.is_doubtful else self.find(query), ()
+            return None if self._is_doubtful else self.find(query), ()
         plan = self.fresh(query)
         return (plan, ()) if plan is not None else self._renew(query)
 
@@ -201,11 +205,11 @@ class _Request(NamedTuple):
 class Answer:
     """The server's answer to one statement."""
 
-    __slots__ = ("_transformer", "result", "succeeded")
+    __slots__ = ("_result", "_transformer", "succeeded")
 
     def __init__(self, result: PGresult, transformer: Transformer) -> None:
         """Wrap a result; its rows are read when asked for."""
-        self.result = result
+        self._result = result
         self._transformer = transformer
         self.succeeded = result.status in _SUCCEEDED
         """Whether the statement ran; false also for those after a failed one."""
@@ -213,11 +217,16 @@ class Answer:
     @property
     def error(self) -> errors.Error:
         """The driver's error of a failed statement."""
-        return errors.error_from_result(self.result)
+        return errors.error_from_result(self._result)
+
+    @property
+    def tag(self) -> bytes | None:
+        """The command tag, such as COMMIT."""
+        return self._result.command_status
 
     def read(self, statement: Statement[T]) -> T:
         """Return what its statement makes of the rows, which have Python values, and of how many it touched."""
-        result = self.result
+        result = self._result
         rows: Rows = ()
         if result.ntuples:
             self._transformer.set_pgresult(result)

@@ -96,7 +96,7 @@ class LaneTable:
         return Statement(query, {**names, "process": process}, scalar)
 
     def keep(self, lane: QueueAddress) -> Statement[bool]:
-        """Keep a lane of this session's from others until its transaction ends, whatever it unlocks meanwhile."""
+        """Keep others from a lane that this session has, until its transaction ends."""
         query = _load("keep_lane", self.address, "Failed to keep a lane of")
         return Statement(query, {"lane": lock_of(lane)}, scalar)
 

@@ -136,24 +136,20 @@ class PlaceKeeper:
         guesses: Sequence[Guess] = (),
         *,
         has_keys: bool = True,
+        is_asked: Callable[[], object] = lambda: True,
     ) -> None:
         """Take the queue whose instances share places, and what finds those of a message. No I/O.
 
         `clock` asks the database what time it is, which takes places by `guesses` as it receives. `has_keys` says
-        whether each message may have a key of its own; without, none has one but by what operators say.
+        whether each message may have a key of its own, and `is_asked` whether any message has one now.
         """
         self.clock = clock
         self.most_at_once = MOST_AT_ONCE if has_keys else None
-        self._has_keys = self.is_asked = has_keys
-        """`is_asked`: whether any message has a key now."""
+        self.is_asked = is_asked
         self._queue = queue
         self._find = find
         self._returns = Returns(time.monotonic)
         self.guesses = tuple(guesses)
-
-    def hear(self, said: Mapping[str, int]) -> None:
-        """Note for which types of messages operators say something."""
-        self.is_asked = self._has_keys or bool(said)
 
     def receive(
         self, table: QueueTable, most: int, lower_bound: int, *, most_bytes: int, passed_over: Sequence[int]

@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import time
 from enum import Enum
-from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.backends import bound_table
@@ -249,24 +248,26 @@ class Hold:
         """Take the table and the names to ask for; `hear` is told all that is in force each time. No I/O."""
         self._table = pauses_table(address) if address.backend == "postgresql" else None
         self._names = names
-        self.clock = clock
+        self._clock = clock
         self._hear = hear
-        self._asked = -inf
+        self._asked = float("-inf")
         self._held: list[PauseSubject] = []
-        self.due = inf if self._table is None else -inf
-        """When it is time to ask again, or, while something is paused, to wait."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to ask, or to wait."""
+        return self._table is not None and (bool(self._held) or self._clock() - self._asked >= PERIOD)
 
     async def ask(self, session: AsyncSession) -> Sequence[PauseSubject]:
         """Return what is paused, asking if it is time; in a transaction of its own. Raises StorageError."""
-        if self._table is None or self.clock() - self._asked < PERIOD:
+        if self._table is None or self._clock() - self._asked < PERIOD:
             return self._held
-        self._asked = self.clock()
+        self._asked = self._clock()
         readable = await session.run(self._table.can_be_used())
         found = await session.run(self._table.list()) if readable else []
         self._hear(found)
         paused = {(one.kind, one.name) for one in found}
         self._note([one for one in self._names if one in paused])
-        self.due = -inf if self._held else self._asked + PERIOD
         return self._held
 
     async def wait(

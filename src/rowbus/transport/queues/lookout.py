@@ -177,10 +177,15 @@ class Lookout:
         now = asyncio.get_running_loop().time()
         first, _ = min(self._due.values(), default=(now + LONGEST_SLEEP, 0.0))
         if first <= now:
-            await self._look(session, now)
+            await self._look(session, self._due_by(now)[:AT_ONCE])
         else:
             self._until = first
         await self._hear(session, max(0.0, first - now))
+
+    def _due_by(self, now: float) -> list[QueueWatch]:
+        """Return who is to be looked for, and who may be looked for with them: those first that are due first."""
+        due = [watch for watch, (when, pause) in self._due.items() if when <= now + TOGETHER * pause]
+        return sorted(due, key=self._due.__getitem__)
 
     async def _connected(self) -> AsyncSession:
         if self._session is None:
@@ -222,15 +227,14 @@ class Lookout:
         except StorageError:
             logger.debug("The server does not show who receives", exc_info=True)
 
-    async def _look(self, session: AsyncSession, began: float) -> None:
-        """Look for who is due, and for who may be looked for with them: those first that are due first."""
-        due = [watch for watch, (when, pause) in self._due.items() if when <= began + TOGETHER * pause]
-        watches = sorted(due, key=self._due.__getitem__)[:AT_ONCE]
+    async def _look(self, session: AsyncSession, watches: Sequence[QueueWatch]) -> None:
+        time = asyncio.get_running_loop().time
+        began = time()
         looks = [watch.look() for watch in watches]
         answers: Sequence[int | RowbusError] = await session.run_together(
             looks, within=ANSWERED_WITHIN, each=True
         )
-        now = asyncio.get_running_loop().time()
+        now = time()
         for watch, answer in zip(watches, answers, strict=True):
             if watch not in self._due:
                 continue
@@ -259,8 +263,7 @@ class Lookout:
     def _wake(self, watch: QueueWatch) -> bool:
         if self._due.pop(watch, None) is None:
             return False
-        watch.is_woken = True
-        watch.woken.set()
+        watch.wake()
         return True
 
     def _forget(self) -> AsyncSession | None:
@@ -321,8 +324,7 @@ class QueueWatch:
         self._lookout = lookout
         self.woken = woken
         self.ended_unasked = ended_unasked
-        self.is_woken = False
-        """Whether the lookout has seen or heard that there is something, perhaps."""
+        self._is_woken = False
         self._error: Exception | None = None
 
     async def wait(self, seconds: float) -> bool:
@@ -330,11 +332,11 @@ class QueueWatch:
 
         The first look is in so many seconds. Raises what looking raised.
         """
-        self.is_woken, self._error = False, None
+        self._is_woken, self._error = False, None
         await self._lookout.wait(self, seconds)
         if self._error is not None:
             raise self._error
-        return self.is_woken
+        return self._is_woken
 
     def mute(self) -> None:
         """Have the server not notify while the queue is busy."""
@@ -343,6 +345,11 @@ class QueueWatch:
     async def leave(self) -> None:
         """Give the place up, until the next wait."""
         await self._lookout.leave(self)
+
+    def wake(self) -> None:
+        """Hear that there is something, perhaps."""
+        self._is_woken = True
+        self.woken.set()
 
     def fail(self, error: Exception) -> None:
         """Hear that the looks have ended, and why."""

@@ -80,7 +80,7 @@ class Round:
         self._left = records
         self._allowed = 1
         self.receiving = 0
-        self.travelling = 0  # of these, how many begin with the commit of what was handled before
+        self._travelling = 0  # of these, how many begin with the commit of what was handled before
         self.received = 0
         self.ended = False
 
@@ -95,7 +95,7 @@ class Round:
         if granted <= 0:
             return 0
         self.receiving += 1
-        self.travelling += travels
+        self._travelling += travels
         if self._left is not None:
             self._left -= granted
         return granted
@@ -103,7 +103,7 @@ class Round:
     def finished(self, found: int, *, travelled: bool = False) -> None:
         """Note what a receive found; nothing ends the round."""
         self.receiving -= 1
-        self.travelling -= travelled
+        self._travelling -= travelled
         self.received += found
         if found:
             self._allowed = min(self._allowed * 2, self._concurrency)
@@ -115,9 +115,14 @@ class Round:
         self.ended = True
 
     @property
-    def is_spent(self) -> bool:
-        """Whether no further receive may start: it is time to peek when none is under way any more."""
-        return self.ended or self._left == 0
+    def over(self) -> bool:
+        """Whether no receive is under way and none may start: time to peek."""
+        return self.receiving == 0 and (self.ended or self._left == 0)
+
+    @property
+    def only_travels(self) -> bool:
+        """Whether all it waits for are receives whose commits have not come through."""
+        return self.receiving == self._travelling and (self.ended or self._left == 0)
 
 
 class LowerBound:
@@ -131,9 +136,14 @@ class LowerBound:
         self._next_full_look = self._last_end = clock()
         self._last_cost = 0.0  # seconds that the full look before took
 
+    @property
+    def full_look_due(self) -> bool:
+        """Whether the next look should be from the start."""
+        return self._clock() >= self._next_full_look
+
     def value(self) -> int:
         """Return the bound for the next look: the start when a full look is due."""
-        return FROM_THE_START if self._clock() >= self._next_full_look else self._bound
+        return FROM_THE_START if self.full_look_due else self._bound
 
     def claim(self) -> int:
         """Return the bound for the next look, and leave a full look that is due to this one alone."""
@@ -143,15 +153,9 @@ class LowerBound:
         return bound
 
     def looked(self, bound: int, started: float, last: int | None) -> None:
-        """Note a look that used `bound` and began at `started`, and the last position that it saw, if any.
-
-        The cost of a full look counts unless it began beside the last one that counted.
-        """
-        if bound == FROM_THE_START and started >= self._last_end:
-            now = self._clock()
-            cost, self._last_cost = min(now - started, self._last_cost), now - started
-            self._interval = min(max(INTERVAL, cost / RESERVE), LONGEST_INTERVAL)
-            self._next_full_look, self._last_end = now + self._interval, now
+        """Note a look that used `bound` and began at `started`, and the last position that it saw, if any."""
+        if bound == FROM_THE_START:
+            self._note_cost(started)
         if last is not None:
             below = last - MARGIN
             self._bound = below if bound == FROM_THE_START else max(self._bound, below)
@@ -163,6 +167,15 @@ class LowerBound:
     def forget(self) -> None:
         """Have the next look be from the start: in a queue with order nothing may be passed over."""
         self._bound = FROM_THE_START
+
+    def _note_cost(self, started: float) -> None:
+        """Note a full look that ends now, unless it began beside the last one that counted."""
+        if started < self._last_end:
+            return
+        now = self._clock()
+        cost, self._last_cost = min(now - started, self._last_cost), now - started
+        self._interval = min(max(INTERVAL, cost / RESERVE), LONGEST_INTERVAL)
+        self._next_full_look, self._last_end = now + self._interval, now
 
 
 class Unit:

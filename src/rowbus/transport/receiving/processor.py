@@ -147,7 +147,7 @@ class Processor:
         return await self._recover(row, entry, session, fate, afterwards)
 
     def was_ended(self, session: ReceiveSession) -> bool:
-        """Say whether a handler has ended the transaction, so that what was received in it is in no queue any more."""
+        """Say whether a handler has ended the transaction: its commit took the received messages out of the queue."""
         return self._in_transaction and session.ended
 
     def renewed(self, row: MessageRow, session: ReceiveSession) -> Leaving:

@@ -145,8 +145,8 @@ class Receiver(Service):
         self._callbacks, self.threads = callbacks, callbacks.threads
         self._table = queue_table(address)
         delay = settings.peek_delay.total_seconds()
-        self.looks = QueueLooks(self._table, delay, self._look_again, peeking)
-        self.peeking = make_peeking(database, self.looks, lookout, notifications=settings.notifications)
+        self._looks = QueueLooks(self._table, delay, self._look_again, peeking)
+        self.peeking = make_peeking(database, self._looks, lookout, notifications=settings.notifications)
         self._unprocessable = UnprocessableRows(
             address, callbacks, most_bytes=settings.max_message_size, notify=settings.notifications
         )
@@ -203,9 +203,9 @@ class Receiver(Service):
         """Return the next look at the queue, for up to `most` messages; one that `travels` with a commit may wait."""
         passed_over = self.book.passed_over()
         if self.order is not None:  # what was committed late comes first, wherever the last look ended
-            self.looks.bound.forget()
+            self._looks.bound.forget()
             self.order.passed_over(passed_over)
-        bound, began = self.looks.bound.claim(), self.looks.clock()
+        bound, began = self._looks.bound.claim(), self._looks.clock()
         receive, places = self._table.receive, self.places
         if places is not None and places.guesses:
             receive = partial(places.receive, self._table)
@@ -217,7 +217,7 @@ class Receiver(Service):
     async def enter(self, session: AsyncSession, most: int) -> int:
         """Wait while it is paused, and at the endpoint's own limit; say for how many to receive, 0 when stopping."""
         hold, ended = self.hold, self._stopping.is_set
-        if hold is not None and hold.due <= hold.clock() and not await hold.wait(session, self.pause, ended):
+        if hold is not None and hold.is_due and not await hold.wait(session, self.pause, ended):
             return 0
         if self.gate is None:
             return most
@@ -225,7 +225,7 @@ class Receiver(Service):
 
     def looked(self, look: Look, rows: list[MessageRow]) -> int:
         """Note what a look found and return how many messages."""
-        self.looks.bound.looked(look.bound, look.began, rows[-1].seq if rows else None)
+        self._looks.bound.looked(look.bound, look.began, rows[-1].seq if rows else None)
         self._is_obstructed = self._is_obstructed or (not rows and look.bound == FROM_THE_START)
         return len(rows)
 
@@ -236,7 +236,7 @@ class Receiver(Service):
 
     def put_back(self, rows: list[MessageRow]) -> None:
         """Note that these messages are in the queue again."""
-        self.looks.bound.returned(rows[0].seq)
+        self._looks.bound.returned(rows[0].seq)
 
     def hold_back(self, row: MessageRow, seconds: float) -> None:
         """Pass a message over for so long, and in a queue with order those of its key that come after it."""
@@ -347,6 +347,11 @@ class Receiver(Service):
         """Peek without waiting for the peek delay: a slot failed, and what it had or looked for is in the queue."""
         self._look_again.set()
 
+    def completed(self) -> None:
+        """Look again soon: a message was completed, and what answers it may come from software that does not notify."""
+        if self._looks.pauses.worked():
+            self.look_again()
+
     def found_nothing(self) -> None:
         """Note a look that found nothing: the database answers, but what failed with a message may fail again."""
         if self._is_cured_by_a_look:
@@ -380,17 +385,15 @@ class Receiver(Service):
 
         After `BUSY_AFTER` it is not waited for receives that travel with commits.
         """
-        concurrency = (
-            1 if self._outages.breaker.triggered or self.processing.breaker.triggered else self.concurrency
-        )
+        concurrency = 1 if self._outages.triggered or self.processing.triggered else self.concurrency
         current = Round(concurrency=concurrency, records=self._settings.max_records_to_peek)
         self.permits.open(current)
         try:
             async with asyncio.timeout(BUSY_AFTER):
-                await self.permits.is_over.wait()
+                await self.permits.over()
         except TimeoutError:
             await self.peeking.mute()
-            await self.permits.only_travels.wait()
+            await self.permits.only_travels()
         return current.received > 0
 
     async def _set_oversized_aside(self) -> bool:

@@ -69,8 +69,7 @@ class QueueLooks:
         """End a look that took so long. One that found something teaches nothing: the first receive notes where."""
         if not found:
             self.bound.looked(self._from, self.clock() - seconds, None)
-        if self.outages.breaker.failures:
-            self.outages.succeeded()
+        self.outages.succeeded()
 
     def pause(self) -> float:
         """Return for how many seconds to rest."""
@@ -236,13 +235,8 @@ class Permits:
         """Begin without a round: slots wait."""
         self._round: Round | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self.is_over = asyncio.Event()
-        """Set when all receives of the round have been executed, or it was ended early."""
-        self.only_travels = asyncio.Event()
-        """Set also while all it waits for are receives whose commits have not come through.
-
-        A commit may wait for a table that another session has locked: that holds up one slot, and not the next round.
-        """
+        self._over = asyncio.Event()
+        self._only_travels = asyncio.Event()
         self._closed = False
 
     def open(self, current: Round) -> None:
@@ -250,14 +244,25 @@ class Permits:
         if self._closed:
             return
         self._round = current
-        self.is_over.clear()
-        self.only_travels.clear()
+        self._over.clear()
+        self._only_travels.clear()
         self._wake(1)
 
     @property
     def are_void(self) -> bool:
         """Whether the round has ended: a receive that has a permit, and waits for its turn, would find nothing."""
         return self._round is not None and self._round.ended
+
+    async def over(self) -> None:
+        """Wait until the round is over: all its receives have been executed, or it was ended early."""
+        await self._over.wait()
+
+    async def only_travels(self) -> None:
+        """Wait until it is over, or all it waits for are receives whose commits have not come through.
+
+        A commit may wait for a table that another session has locked: that holds up one slot, and not the next round.
+        """
+        await self._only_travels.wait()
 
     def try_take(self, most: int) -> int:
         """Return how many messages may be received at once now, 0 for none."""
@@ -304,8 +309,8 @@ class Permits:
         self._closed = True
         if self._round is not None:
             self._round.abandon()
-        self.is_over.set()
-        self.only_travels.set()
+        self._over.set()
+        self._only_travels.set()
         self._wake(len(self._waiting))
 
     def wake_all(self) -> None:
@@ -313,13 +318,12 @@ class Permits:
         self._wake(len(self._waiting))
 
     def _settle(self, more: int) -> None:
-        current = self._round
-        if current is None:
+        if self._round is None:
             return
-        if current.is_spent and current.receiving == current.travelling:
-            self.only_travels.set()
-        if current.is_spent and not current.receiving:
-            self.is_over.set()
+        if self._round.only_travels:
+            self._only_travels.set()
+        if self._round.over:
+            self._over.set()
         else:
             self._wake(more)
 

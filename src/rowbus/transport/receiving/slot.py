@@ -139,8 +139,7 @@ class Slot:
             logger.exception("Message processing failed in %s", self._receiver.address)
             await self._broke(error)
         finally:
-            if self._claimed:
-                self._let_go()
+            self._let_go()
         self._receiver.look_again()
 
     def _claim(self, rows: list[MessageRow]) -> bool:
@@ -148,8 +147,7 @@ class Slot:
 
         It has lost its connection then, and does not know it yet: the row is to be counted before it is handled again.
         """
-        if self._claimed:
-            self._let_go()
+        self._let_go()
         taken = self._receiver.book.take([row.id for row in rows])
         self._claimed = [] if taken else rows
         for row in rows if taken else ():
@@ -183,8 +181,9 @@ class Slot:
                 await self._receiver.postpone(row, headers, fate.seconds)
 
     def _let_go(self) -> None:
-        self._receiver.book.let_go([row.id for row in self._claimed])
-        self._claimed = []
+        if self._claimed:
+            self._receiver.book.let_go([row.id for row in self._claimed])
+            self._claimed = []
 
     async def _broke(self, error: Exception) -> None:
         """Put back what is in hand, and set it aside if it is one message that breaks everything again and again."""
@@ -252,10 +251,14 @@ class Slot:
         if gate is not None:
             rows = await pass_gate(gate, rows, self._receiver, session, self._transaction) if rows else rows
             gate.left(entered - len(rows))
+        return await self._placed(rows, session)
+
+    async def _placed(self, rows: list[MessageRow], session: ReceiveSession) -> list[MessageRow]:
+        """Return those that have their places, if any message here needs one."""
         places = self._receiver.places
-        if rows and places is not None and places.is_asked:
-            return await have_places(places, rows, self._receiver, session)
-        return rows
+        if not rows or places is None or not places.is_asked():
+            return rows
+        return await have_places(places, rows, self._receiver, session)
 
     async def _process(self, rows: list[MessageRow]) -> list[MessageRow] | Fate:
         """Process what is in hand, complete it, and return what was received next; or the fate of all of it."""
@@ -351,8 +354,7 @@ class Slot:
             trips.settled(rows, started)
             trips.received(following, started)
         self._forget(rows)
-        if self._receiver.processing.breaker.failures:
-            self._receiver.processing.succeeded()
+        self._receiver.processing.succeeded()
         self._in_hand = following  # for a stop that comes during the calls
         if self._is_spent:
             await self._close()
@@ -366,7 +368,7 @@ class Slot:
         Tokens, and what operators say, come before a transaction.
         """
         receiver, hold = self._receiver, self._receiver.hold
-        must_ask = receiver.gate is not None or (hold is not None and hold.due <= hold.clock())
+        must_ask = receiver.gate is not None or (hold is not None and hold.is_due)
         is_over = self._turn is not None and self._turn.is_over
         if must_ask or is_over or self._is_spent or not self._wanted():
             return None
@@ -390,10 +392,7 @@ class Slot:
         if not rows:
             self._unit.begin_anew()
             await self._session.rollback()
-        places = self._receiver.places
-        if rows and places is not None and places.is_asked:
-            return await have_places(places, rows, self._receiver, self._session)
-        return rows
+        return await self._placed(rows, self._session)
 
     async def _completion_failed(self, rows: list[MessageRow], error: RowbusError) -> list[MessageRow] | Fate:
         """Count a failed send or commit against a single message and let the policy decide; split up a batch."""
@@ -416,8 +415,7 @@ class Slot:
         self._in_hand = []
         processor = self._receiver.processor
         processor.completed += len(rows)
-        if self._receiver.looks.pauses.worked():  # what answers may come from software that does not notify
-            self._receiver.look_again()
+        self._receiver.completed()
         self._claimed = []
         self._receiver.book.forget_all([row.id for row in rows])
 

@@ -8,7 +8,6 @@ NONE, where a received message is never in a transaction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rowbus.settings import TransactionMode
@@ -23,16 +22,19 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.dispatcher import Dispatcher
 
 
-@dataclass(slots=True)
 class Outgoing:
-    """Messages and events that are to leave: of handlers that succeeded, and as verdicts on messages that did not."""
+    """Messages and events that are to leave: of handlers that succeeded, and as the verdict on messages that did not.
 
-    sends: list[Leaving] = field(default_factory=list["Leaving"])
-    verdicts: list[Leaving] = field(default_factory=list["Leaving"])
-    afterwards: list[Callable[[], object]] = field(default_factory=list["Callable[[], object]"])
-    """The calls that those handlers want made after the commit."""
-    has_failed: bool = False
-    """Whether an attempt at one of the messages has."""
+    `afterwards` are the calls that those handlers want made after the commit; `has_failed`: an attempt at one of the
+    messages has.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.sends: list[Leaving] = []
+        self.verdicts: list[Leaving] = []
+        self.afterwards: list[Callable[[], object]] = []
+        self.has_failed = False
 
 
 class SendsAtomicWithReceive:
@@ -66,8 +68,7 @@ class SendsAtomicWithReceive:
         """Return the statements that commit with what was received."""
         leaving = (*outgoing.sends, *outgoing.verdicts)
         self._session.committed = False
-        if self._dispatcher.doubtful:
-            await self._dispatcher.secure(self._session, leaving)
+        await self._dispatcher.secure(self._session, leaving)
         return self._dispatcher.statements(leaving)
 
 
