@@ -45,7 +45,7 @@ LIMITS = {
     "event": Limits(Limit(34), Limit(190), Limit(286)),
     "sink": Limits(Limit(19, 18), Limit(127, 125), Limit(236, 232)),
     "lake": Limits(Limit(41, 40), Limit(348, 305), Limit(646, 626)),
-    "retry": Limits(Limit(32, 26), Limit(175, 108), Limit(314, 176)),
+    "retry": Limits(Limit(32, 26), Limit(175, 108), Limit(310, 176)),
 }
 
 

@@ -58,6 +58,7 @@ class QueueTable:
     def __init__(self, address: QueueAddress) -> None:
         """Bind the SQL files to the queue's table. No I/O."""
         self.address = address
+        self._named, self._channel = str(address), address.channel
         self._send = self._load("send", "Failed to send message to")
         self._send_batch = self._load("send_batch", "Failed to send messages to")
         self._receive = self._oldest("receive")
@@ -67,13 +68,13 @@ class QueueTable:
         self.copy = self._load("copy", "Failed to send messages to")
 
     def _load(self, operation: str, failing: str, *, prepare: bool = True) -> Query:
-        address = self.address
+        schema, table = self.address.schema, self.address.table
         return load(
             f"{_FOLDER}/{operation}.sql",
-            identifiers={"schema": address.schema, "queue": address.table, "channel": address.channel},
-            literals={"channel": address.channel},
-            failing=f"{failing} {address}",
-            queue=str(address),
+            identifiers={"schema": schema, "queue": table, "channel": self._channel},
+            literals={"channel": self._channel},
+            failing=f"{failing} {self._named}",
+            queue=self._named,
             prepare=prepare,
         )
 
@@ -286,7 +287,7 @@ class QueueTable:
         """Say whether inserts by other software notify, as this Rowbus has them do it. Locks nothing."""
         query = self._once("has_notify_trigger", "Failed to look for the notifying trigger of")
         _, body, _ = raw_source(f"{_FOLDER}/create_notify_function.sql").split("$function$")
-        names = {"table_name": self.address.canonical, "channel": self.address.channel, "body": body}
+        names = {"table_name": self._named, "channel": self._channel, "body": body}
         return Statement(query, names, scalar)
 
     def limit_lock_wait(self, milliseconds: int) -> list[Statement[None]]:
