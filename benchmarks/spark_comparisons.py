@@ -70,13 +70,14 @@ def lake_copy(machine: Machine) -> list[Result]:
     orders = spark_lake.Orders(machine, "bench_copy", machine.events(spark_lake.ROWS))
     with spark_lake.lake_folder() as folder:
         copies = spark_lake.Copies(machine, orders, folder)
-        ours, jdbc = copies.rowbus(), copies.jdbc()
-        runs = machine.meter.alternate([ours, jdbc], min(machine.rounds, LONG))
+        ours, jdbc, duckdb = copies.rowbus(), copies.jdbc(), copies.duckdb()
+        runs = machine.meter.alternate([ours, jdbc, duckdb], min(machine.rounds, LONG))
         copies.check()
     title = f"(p2) first copy to Delta, PostgreSQL {machine.version}"
     show(title, runs)
     return [
         Result(f"{title}, against Spark JDBC", ratio(runs[ours.name], runs[jdbc.name]), 1.0),
+        Result(f"{title}, against DuckDB", ratio(runs[ours.name], runs[duckdb.name]), 0.5),
         Result(f"{title}: peak memory of a Python process", copies.peak / 2**20, 350, " MB", at_most=True),
     ]
 
@@ -125,7 +126,7 @@ def write(machine: Machine) -> list[Result]:
     """(o) The sink into a table."""
     need_jdbc()
     rows = Rows(machine, machine.events(EVENTS))
-    target = spark_writing.Target(machine, rows, logged=False)
+    target = spark_writing.Target(machine, rows)
     none, staged, prepared = (target.rowbus(guarantee) for guarantee in ("none", "staged", "prepared"))
     jdbc = target.jdbc()
     runs = machine.meter.alternate([none, jdbc, staged, prepared], machine.rounds)
@@ -139,6 +140,23 @@ def write(machine: Machine) -> list[Result]:
         Result(
             f"{title}, prepared, against at least once", ratio(runs[prepared.name], runs[none.name]), 0.75
         ),
+    ]
+
+
+def write_queue(machine: Machine) -> list[Result]:
+    """(o2) The sink into a queue."""
+    need_jdbc()
+    rows = Rows(machine, machine.events(EVENTS))
+    queue = spark_writing.Queue(machine, rows)
+    none, staged, jdbc = queue.rowbus("none"), queue.rowbus("staged"), queue.jdbc()
+    runs = machine.meter.alternate([none, staged, jdbc], machine.rounds)
+    queue.check()
+    rows.remove()
+    title = f"(o2) sink into a queue, PostgreSQL {machine.version}"
+    show(title, runs)
+    return [
+        Result(f"{title}, {how}, against Spark JDBC", ratio(runs[ours.name], runs[jdbc.name]), 0.7)
+        for how, ours in (("at least once", none), ("staged", staged))
     ]
 
 
@@ -169,6 +187,7 @@ def idle(machine: Machine) -> list[Result]:
 COMPARISONS: dict[str, Callable[[Machine], list[Result]]] = {
     "spark_read": read,
     "spark_write": write,
+    "spark_write_queue": write_queue,
     "spark_batch_floor": batch_floor,
     "spark_big_tick": big_tick,
     "spark_idle": idle,

@@ -1,10 +1,11 @@
-"""A table in a lake: its first copy to Delta, by `rowbus spark lake` and by Spark's JDBC source; and what changes then.
+"""A table in a lake: its first copy, by `rowbus spark lake`, Spark's JDBC source and DuckDB; and what changes then.
 
 Spark's own Delta writer is a jar that is not on a registry of Python's. It is Spark's Parquet writer and a commit that
 names the files, and so is the side by JDBC: the JVM writes Parquet, delta-rs reads the files' footers and commits. The
 rows do not pass Python there, as they would by `mapInArrow` and delta-rs, which is slower than the jar.
 
-Invariant: both sides copy every row of the same table, in an empty folder, into a Delta table of the same types.
+Invariant: all sides copy every row of the same table into an empty folder; the first two into a Delta table of the
+same types.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, LiteralString
 
@@ -26,6 +28,8 @@ from rowbus.database.postgresql.database import Database
 from rowbus.log.schema.installer import install_now
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
     from rowbus.spark.pipelines.lake_tables import LakeReport
 
 ROWS = 5_000_000
@@ -149,6 +153,19 @@ class Copies:
 
         return self._side("Spark JDBC, Parquet, commit by delta-rs", place, work)
 
+    def duckdb(self) -> Side:
+        """DuckDB's scanner of PostgreSQL into one Parquet file, which is no Delta table."""
+        place = self._folder / "duckdb"
+
+        def work() -> int:
+            place.mkdir()
+            with duckdb_with("postgres_scanner") as connection:
+                connection.execute(f"attach '{self._orders.dsn}' as shop (type postgres, read_only)")
+                connection.execute(f"copy (from shop.{NAME}) to '{place / 'orders.parquet'}'")
+            return self._orders.rows
+
+        return self._side("DuckDB's scanner to Parquet", place, work)
+
     def check(self) -> None:
         """See that both sides have the same rows in columns of the same types."""
         ours, theirs = self._folder / "rowbus" / NAME, self._folder / "jdbc"
@@ -158,6 +175,19 @@ class Copies:
     @staticmethod
     def _side(name: str, place: Path, work: Callable[[], int]) -> Side:
         return Side(name, lambda: shutil.rmtree(place, ignore_errors=True), work)
+
+
+@contextmanager
+def duckdb_with(extension: str) -> Iterator[DuckDBPyConnection]:
+    """Open DuckDB with one of the extensions that wheels bring."""
+    import duckdb  # noqa: PLC0415 - as above
+
+    (file,) = Path(str(import_module(f"duckdb_extension_{extension}").__file__)).parent.rglob(
+        "*.duckdb_extension"
+    )
+    with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
+        connection.execute(f"load '{file}'")
+        yield connection
 
 
 def follow(machine: Machine, orders: Orders, folder: Path, *, consumer: str = "lake") -> LakeReport:
