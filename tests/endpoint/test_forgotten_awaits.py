@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -148,22 +150,30 @@ async def test_a_step_that_forgets_fails_the_attempt_too(endpoints: Endpoints) -
     assert "called context.send(…) and did not await it" in reason
 
 
-async def test_a_def_handler_that_returns_a_coroutine_fails(endpoints: Endpoints) -> None:
-    sales = endpoints.make("Sales", recoverability=NO_RETRIES)
+async def accept() -> None:
+    raise AssertionError
 
-    async def accept() -> None:
-        raise AssertionError
 
-    @sales.handler
-    def place(_order: PlaceOrder) -> Awaitable[None]:
-        return accept()
+def return_coroutine(_order: PlaceOrder) -> Awaitable[None]:
+    return accept()
+
+
+async def return_coroutine_of_async(_order: PlaceOrder) -> Awaitable[None]:
+    return accept()
+
+
+@pytest.mark.parametrize("place", [return_coroutine, return_coroutine_of_async])
+async def test_a_handler_that_returns_a_coroutine_fails(
+    endpoints: Endpoints, place: Callable[..., Any]
+) -> None:
+    sales = endpoints.make("Sales", recoverability=NO_RETRIES, time_limit=timedelta(minutes=1))
+    sales.handler(place)
 
     (reason,) = await failed(endpoints, sales)
 
     assert reason == (
-        "test_a_def_handler_that_returns_a_coroutine_fails.<locals>.place is a `def` handler that returned a "
-        "coroutine, of which nothing ran: make it an `async def`, or call no `async def` in it. Nothing of this "
-        "attempt was committed."
+        f"{place.__name__} returned an unused coroutine, of which nothing ran: await it, iterate over it or enter it "
+        "in the handler (an `async def` if it has to await). Nothing of this attempt was committed."
     )
 
 

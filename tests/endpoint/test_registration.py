@@ -90,6 +90,10 @@ REFUSALS: dict[str, tuple[Callable[..., Any], str]] = {
             "endpoint.handler(shop.place), or make it a function."
         ),
     ),
+    "a static method": (
+        staticmethod(Shop.place),
+        "Shop.place does not say what it takes: call it in a function of yours.",
+    ),
     "a generator": (yielding, "yielding has a `yield`, so calling it would run nothing: use `return`."),
     "an asynchronous generator": (
         yielding_too,
@@ -107,7 +111,7 @@ def test_a_function_that_cannot_be_a_handler_is_refused(case: str) -> None:
     assert str(caught.value) == text
 
 
-@every("thing", [Shop, partial(Shop.place, Shop())])
+@every("thing", [Shop, partial(Shop.place, Shop()), classmethod(lambda _cls: None), None, 42])
 def test_a_class_or_an_object_is_refused(thing: Any) -> None:  # noqa: ANN401 - what is no function
     with pytest.raises(
         ConfigurationError, match=r"is no function: a handler is a function, or the method of an"

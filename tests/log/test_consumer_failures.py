@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -372,9 +373,16 @@ async def test_a_call_of_a_context_that_is_not_awaited_fails_the_attempt(orders:
         await note(context, event)
         context.send("Billing", {}, type="Shop.A")  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
 
+    @log.consumer("two", settings=replace(QUICK, max_retries=0))
+    async def two(event: rowbus.Event, context: rowbus.LogContext) -> Awaitable[None]:
+        return note(context, event)
+
     async with log:
         orders.deliver("a")
         await orders.finished()
-        (dead,) = log.dead_letters("one")
-    assert "called context.send(…) and did not await it: write `await`" in dead.reason
+        await orders.finished("two")
+        (forgotten,), (returned,) = log.dead_letters("one"), log.dead_letters("two")
+    assert "called context.send(…) and did not await it: write `await`" in forgotten.reason
+    assert "two returned an unused coroutine, of which nothing ran" in returned.reason
+    assert orders.seen() == []
     assert orders.seen() == []

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
 from rowbus.errors import HandlerError
-from rowbus.running.handling import AwaitedCall, Awaiting, awaited, refuse_forgotten
+from rowbus.running.handling import AwaitedCall, Awaiting, awaited, refuse_forgotten, refuse_unbegun
 
 
 class Context(Awaiting):
@@ -49,6 +51,34 @@ async def test_a_forgotten_call_is_named_with_its_function_and_line() -> None:
         f"({__file__}, line {line}) called context.send(…) and did not await it: write `await`. "
         "Nothing of this attempt was committed."
     )
+
+
+def numbers() -> Iterator[int]:
+    yield 1
+
+
+async def numbers_to_await() -> AsyncIterator[int]:
+    yield 1
+
+
+async def number() -> int:
+    return 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [number, numbers, numbers_to_await, contextmanager(numbers), asynccontextmanager(numbers_to_await)],
+)
+def test_what_was_returned_and_would_never_run_is_refused(
+    make: Callable[[], object], recwarn: pytest.WarningsRecorder
+) -> None:
+    with pytest.raises(
+        HandlerError, match=r"^numbers? returned an unused|^numbers_to_await returned an unused"
+    ):
+        refuse_unbegun(make, make())
+
+    gc.collect()
+    assert not recwarn.list
 
 
 async def test_what_was_forgotten_does_nothing_and_warns_of_nothing(recwarn: pytest.WarningsRecorder) -> None:

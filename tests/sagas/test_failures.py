@@ -25,6 +25,8 @@ from tests.sagas.shop import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from tests.conformance.endpoints import Endpoints
 
 
@@ -40,6 +42,12 @@ class SpoilOrder:
     order_id: str
 
 
+@rowbus.command("Shop.ForgetOrder")
+@dataclass
+class ForgetOrder:
+    order_id: str
+
+
 class Renaming(OrderSaga, name="Shop.Sagas.OrderSaga", correlation="order_id"):
     missed: ClassVar[list[str]] = []
 
@@ -50,6 +58,10 @@ class Renaming(OrderSaga, name="Shop.Sagas.OrderSaga", correlation="order_id"):
     @rowbus.handles(SpoilOrder, by=lambda message: message.order_id)
     async def spoiled(self, message: SpoilOrder) -> None:
         self.state.steps = None  # type: ignore[assignment]  # that is what is wrong
+
+    @rowbus.handles(ForgetOrder, by=lambda message: message.order_id)
+    async def forgotten(self, message: ForgetOrder) -> Awaitable[None]:
+        return self.spoiled(SpoilOrder(message.order_id))
 
     @rowbus.not_found
     async def missing(self, message: object, context: rowbus.Context) -> None:
@@ -90,6 +102,7 @@ MISTAKES = {
         "R1"
     ),
     "what the method left could not be read again": SpoilOrder("R1"),
+    "Renaming.forgotten returned an unused coroutine, of which nothing ran": ForgetOrder("R1"),
     "has 201 characters": PlaceOrder("x" * 201),
     "OrderSaga.shipped does not say what else its saga is found by: give rowbus.handles(OrderShipped, by=…)": (
         OrderShipped("R1")

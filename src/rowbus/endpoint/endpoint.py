@@ -177,7 +177,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             require_type("retries", retries, Retries, "rowbus.Retries(…)")
             can_delay = self.delayed_delivery is not None
             require_possible(retries, self.settings.transaction_mode, can_delay=can_delay)
-        if len(given) == 1 and callable(given[0]):
+        if len(given) == 1 and not isinstance(given[0], str):
             self._handlers.add(given[0])
             return given[0]
 

@@ -22,7 +22,7 @@ from rowbus.messages.headers import Header, is_control
 from rowbus.messages.message_names import MessageSubject
 from rowbus.messages.return_code import RETURN_CODE, return_code_of
 from rowbus.messages.timestamps import format_timestamp
-from rowbus.running.handling import begin_handling, end_handling, refuse_coroutine, refuse_forgotten
+from rowbus.running.handling import begin_handling, end_handling, refuse_forgotten, refuse_unbegun
 from rowbus.running.telemetry.instruments import tracing
 from rowbus.running.threads import Threads
 from rowbus.running.time_limit import within
@@ -162,10 +162,9 @@ class Pipeline:
         kind = LongContext if handler.is_long else Context
         context = kind(delivery, sender) if handler.takes_context else None
         call = handler.function(message) if context is None else handler.function(message, context)
-        if handler.time_limit is None:
-            await call
-        else:
-            await within(handler.time_limit, call, handler.name)
+        limit = handler.time_limit
+        returned = await call if limit is None else await within(limit, call, handler.name)
+        refuse_unbegun(handler.function, returned)
         if context is not None:
             refuse_forgotten(context)
 
@@ -189,7 +188,7 @@ class Pipeline:
             await onto_loop()
             in_context = partial(copy_context().run, call)
             returned = await self.threads.run(in_context, delivery, limit=limit, name=handler.name)
-        refuse_coroutine(handler.function, returned)
+        refuse_unbegun(handler.function, returned)
 
 
 def read(handler: Handler, delivery: Delivery) -> object:

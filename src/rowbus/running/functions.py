@@ -165,19 +165,16 @@ def _wants_keyword(function: Callable[..., Any]) -> bool:
 def check_handler(function: Callable[..., Any], contexts: Contexts) -> None:
     """Raise ConfigurationError for a class, an object, an unbound method, a generator, or a wrong context."""
     name = getattr(function, "__qualname__", "")
-    if not name or isinstance(function, type):
+    if not name or isinstance(function, type) or not callable(function):
         raise ConfigurationError(
             f"{function!r} is no function: a handler is a function, or the method of an object, as in "
             "endpoint.handler(shop.place_order)."
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigurationError(f"{name} has a `yield`, so calling it would run nothing: use `return`.")
-    try:
-        parameters = list(inspect.signature(function).parameters)
-    except ValueError:
-        raise ConfigurationError(
-            f"{name} does not say what it takes: call it in a function of yours."
-        ) from None
+    if _signature(function, is_decorated=True) is None:
+        raise ConfigurationError(f"{name} does not say what it takes: call it in a function of yours.")
+    parameters = list(inspect.signature(function).parameters)
     owner = name.rpartition("<locals>.")[2].rpartition(".")[0]
     if owner and not inspect.ismethod(function) and parameters[:1] in (["self"], ["cls"]):
         raise ConfigurationError(

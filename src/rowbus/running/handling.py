@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import AsyncGenerator, Coroutine, Generator
 from contextvars import ContextVar, Token
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeVar, cast
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, Ty
 from rowbus.errors import HandlerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
     from types import CodeType
 
@@ -163,15 +164,21 @@ def refuse_forgotten(context: Awaiting) -> None:
     raise HandlerError(_explained(forgotten), calls=tuple(call.place for call in forgotten))
 
 
-def refuse_coroutine(function: Callable[..., object], returned: object) -> None:
-    """Raise HandlerError if a `def` handler returned a coroutine, which nothing would run."""
-    if inspect.iscoroutine(returned):
-        returned.close()
-        name = getattr(function, "__qualname__", repr(function))
-        raise HandlerError(
-            f"{name} is a `def` handler that returned a coroutine, of which nothing ran: make it an `async def`, or "
-            "call no `async def` in it. Nothing of this attempt was committed."
-        )
+def refuse_unbegun(function: Callable[..., object], returned: object) -> None:
+    """Raise HandlerError if a handler returned what nobody awaits, iterates or enters: it would do nothing.
+
+    That is a coroutine or a generator, or the context manager that contextlib makes of one.
+    """
+    work = getattr(returned, "gen", returned)
+    if returned is None or not isinstance(work, (Coroutine, Generator, AsyncGenerator)):
+        return
+    if not isinstance(work, AsyncGenerator):
+        work.close()
+    name, kind = getattr(function, "__qualname__", repr(function)), type(returned).__name__.strip("_")
+    raise HandlerError(
+        f"{name} returned an unused {kind}, of which nothing ran: await it, iterate over it or enter it in the handler "
+        "(an `async def` if it has to await). Nothing of this attempt was committed."
+    )
 
 
 def _explained(forgotten: list[AwaitedCall]) -> str:

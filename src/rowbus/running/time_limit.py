@@ -37,11 +37,11 @@ def urgency(times: int) -> str:
     return ("", GIVE_UP, CLOSE)[min(times, 3) - 1]
 
 
-async def within(limit: timedelta, work: Coroutine[Any, Any, object], name: str) -> None:
+async def within(limit: timedelta, work: Coroutine[Any, Any, object], name: str) -> object:
     """Run a coroutine, and end it when its time is over; raises TimeLimitExceededError, and what it raises."""
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - coroutines run in tasks here
-    await _LimitedCall(limit, work, name, task).run()
+    return await _LimitedCall(limit, work, name, task).run()
 
 
 class _LimitedCall:
@@ -59,14 +59,14 @@ class _LimitedCall:
         self._cancelled = 0  # times
 
     @types.coroutine
-    def _advance(self, work: Coroutine[Any, Any, object]) -> Generator[Any, Any, None]:
+    def _advance(self, work: Coroutine[Any, Any, object]) -> Generator[Any, Any, object]:
         """Wait for what the coroutine waits for, and advance it; close it when it is cancelled a second time."""
         resume = partial(work.send, None)
         while True:
             try:
                 awaited = resume()
-            except StopIteration:
-                return
+            except StopIteration as end:
+                return end.value
             try:
                 resume = partial(work.send, (yield awaited))
             except GeneratorExit:
@@ -79,11 +79,11 @@ class _LimitedCall:
                     raise exceeded(self._name, self._limit, "went on when it was cancelled") from error
                 resume = partial(work.throw, error)
 
-    async def run(self) -> None:
+    async def run(self) -> object:
         """Run the coroutine to its end."""
         self._timer = self._loop.call_later(self._limit.total_seconds(), self._cancel)
         try:
-            await self._advance(self._work)
+            return await self._advance(self._work)
         except asyncio.CancelledError as error:
             if self._cancelled:
                 raise exceeded(self._name, self._limit) from error

@@ -17,6 +17,7 @@ import msgspec
 from rowbus.errors import SagaCorrelationError, SagaStateError
 from rowbus.messages.headers import Header
 from rowbus.messages.state_change import STATE_CHANGES, StateChange
+from rowbus.running.handling import refuse_unbegun
 from rowbus.running.telemetry.instruments import tracing
 from rowbus.sagas.context import SagaContext
 from rowbus.sagas.decisions import (
@@ -126,7 +127,7 @@ class Note:
         return msgspec.json.encode(told).decode()
 
 
-Method = Callable[[object, "Context"], Awaitable[None]]
+Method = Callable[[object, "Context"], Awaitable[object]]
 """The method of a saga that is called for a message."""
 
 
@@ -247,7 +248,7 @@ class Invocation:
         before = self._correlated(saga)
         inner = SagaContext(context, row, definition.name, store)
         note = Note(inner._delivery, definition.full_name, row)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its attempt
-        await self._bound(rule, saga)(message, inner)
+        refuse_unbegun(rule.method, await self._bound(rule, saga)(message, inner))
         note.end(lambda: definition.form.write(saga.state), is_completed=inner.is_completed)
         if not inner.is_completed:
             self._refuse_change(before, saga)
@@ -288,7 +289,7 @@ class Invocation:
                 ", which has completed before this timeout" if rule.role is Role.TIMEOUT else "",
             )
             return
-        await self._bound(missing, self._saga())(message, context)
+        refuse_unbegun(missing.method, await self._bound(missing, self._saga())(message, context))
 
 
 def _transition(row: SagaRow, context: Context, state: str, *, is_completed: bool) -> Transition:

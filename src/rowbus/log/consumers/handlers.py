@@ -27,7 +27,7 @@ from rowbus.messages.address import DEFAULT_SCHEMA, PostgresAddresses
 from rowbus.messages.outgoing import Origin
 from rowbus.running import functions
 from rowbus.running.functions import Contexts, check_handler
-from rowbus.running.handling import concerning, note_calls_on, refuse_coroutine, refuse_forgotten
+from rowbus.running.handling import concerning, note_calls_on, refuse_forgotten, refuse_unbegun
 from rowbus.running.threads import Threads
 from rowbus.transport.client import Inserts
 from rowbus.transport.composition import Composer, identity_of
@@ -273,10 +273,10 @@ class Caller:
             await self._call_in_thread(given, attempt)
         elif self._takes_context:
             context = LogContext(attempt, self._consumer.log, self._consumer.name, self._sender)
-            await function(given, context)
+            refuse_unbegun(function, await function(given, context))
             refuse_forgotten(context)
         else:
-            await function(given)
+            refuse_unbegun(function, await function(given))
 
     def stop(self) -> None:
         """From now on wait only for a moment for a `def` handler that is cancelled; see `Threads.run`."""
@@ -294,7 +294,7 @@ class Caller:
         if self._takes_context:
             context = SyncLogContext(attempt, self._consumer.log, self._consumer.name, self._sender, loop)
             call = partial(call, context)
-        refuse_coroutine(
+        refuse_unbegun(
             self._consumer.function, await self._threads.run(partial(copy_context().run, call), attempt)
         )
 
