@@ -86,7 +86,8 @@ class RowKeys:
             wide = _wide(numbers, column, values)
             self._steps.append(_Step(name, values, _compute.unique(wide)))
             numbers = _index(wide, self._steps[-1].numbers)
-        self._numbers: Any = numbers
+        self.numbers: Any = numbers
+        """A number for each row; equal keys have equal ones."""
 
     def places(self, rows: Any) -> Any:  # noqa: ANN401 - rows and an array, whose stubs are partial
         """Return for each row the place of the change that has its key; NULL where none has."""
@@ -94,7 +95,7 @@ class RowKeys:
         for step in self._steps:
             column = _comparable(rows.column(step.column)).cast(step.values.type)
             numbers = _index(_wide(numbers, column, step.values), step.numbers)
-        return _compute.index_in(numbers, self._numbers, skip_nulls=True)
+        return _compute.index_in(numbers, self.numbers, skip_nulls=True)
 
     def has_any(self, batches: Iterable[Any]) -> bool:
         """Return whether a row has the key of a change."""

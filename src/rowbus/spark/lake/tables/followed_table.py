@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rowbus.spark.captured import SourceTable
     from rowbus.spark.lake.ducklake import Moment
     from rowbus.spark.lake.tables.folder import LakeFolder, StoredTable
-    from rowbus.spark.lake.tables.net_changes import LoadsChanges, NetChanges, Place, Row, StagedChange
+    from rowbus.spark.lake.tables.net_changes import LoadsChanges, NetChanges, Row, StagedChange
 
 _CHANGED_BY: Final = ("ev_type=", "ev_data=", "ev_extra1=", "ev_extra2=", "when=", "deny")
 """Arguments of triggers that make events differ from the table's rows; `ev_extra3` and 4 are beside the row."""
@@ -291,9 +291,9 @@ class FollowedTable:
         else:
             self.stored.merge(net.keys, written, self._source.key, batch)
 
-    def _rows(self, places: Collection[Place], parts: LoadsChanges, copy: Copy) -> Iterator[pa.RecordBatch]:
-        schema = self.schema(copy.as_text)
+    def _rows(self, written: bytearray, parts: LoadsChanges, copy: Copy) -> Iterator[pa.RecordBatch]:
+        schema, flags = self.schema(copy.as_text), iter(written)
         for part in parts():
-            rows = [change.row for change in part if change.place in places]
+            rows = [change.row for change, is_written in zip(part, flags, strict=False) if is_written]
             texts = [column_texts(rows, name) for name in self._source.columns]
             yield self._source.convert(pa.RecordBatch.from_arrays(texts, names=self._source.columns), schema)

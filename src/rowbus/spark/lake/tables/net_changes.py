@@ -1,7 +1,7 @@
 """The changes of a micro-batch in one table: whether it is emptied, of each key the last row, its origin.
 
-They are gone through twice: which of them count is known after the first time, and only those are written. So what is
-in memory are keys, and rows few at a time.
+They are gone through twice, in the same order: which of them count is known after the first time, and only those are
+written. So what is in memory are keys, and rows few at a time.
 
 Invariants: changes that the table's copy shows already are left out, and the order is that of the events; the changes
 and their order are those of `changes_of`.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from hashlib import sha256
+from itertools import compress, repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from rowbus.log.event import ALTER, DELETE, INSERT, RENAME, TRUNCATE
 from rowbus.spark.captured import COLUMNS, STAGED, changes_of
 from rowbus.spark.lake.files import PIECE
+from rowbus.spark.lake.merge import RowKeys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,9 +40,6 @@ KeysOf = Callable[[Sequence[Row]], pa.Table]
 
 Place = tuple[int, int]
 """A change's place among others: its event, and its part of it."""
-
-
-_SHORT: Final = 64  # characters of a key that is kept as it is
 
 
 class StagedChange(NamedTuple):
@@ -66,8 +64,8 @@ class NetChanges(NamedTuple):
     columns: set[frozenset[str]]
     """The columns of the rows, in each of their combinations."""
 
-    written: set[Place]
-    """The changes whose rows are in the table from now on."""
+    written: bytearray
+    """A flag for each change, as they were gone through: 1 if its row is in the table from now on."""
 
     keys: pa.Table | None
     """The keys of all changed rows, each once; None where rows have none."""
@@ -76,15 +74,6 @@ class NetChanges(NamedTuple):
     def are_none(self) -> bool:
         """Whether there is nothing to do."""
         return not (self.truncated or self.columns)
-
-
-class _Last(NamedTuple):
-    """The last change of a row: its place, whether it deletes, the row's columns, and where its key is."""
-
-    place: Place
-    deletes: bool
-    columns: frozenset[str]
-    key: int
 
 
 class LoadedChange(NamedTuple):
@@ -127,45 +116,73 @@ def loaded(
         yield found
 
 
+_compute: Any = pc  # its stubs lack many functions
+
+_KINDS: Final[dict[str, pa.DataType]] = {
+    "number": pa.int64(),  # among all changes
+    "event": pa.int64(),
+    "part": pa.int64(),
+    "deletes": pa.bool_(),
+    "shape": pa.int64(),  # of the row: the number of its combination of columns
+}
+_FACTS: Final = pa.schema(_KINDS)
+
+
 def net_changes(parts: Iterable[Sequence[LoadedChange]], keys: KeysOf | None) -> NetChanges:
     """Return the net effect of changes in any order; without keys only new rows count."""
-    last, emptied, told, places = dict[object, _Last](), list[Place](), list[pa.Table](), 0
+    emptied, facts, named = (-1, -1), [_FACTS.empty_table()], list[pa.Table]()
+    shapes, count = dict[frozenset[str], int](), 0
     for part in parts:
         rows = [
-            change
-            for change in part
+            (number, change)
+            for number, change in enumerate(part, count)
             if (change.operation != TRUNCATE if keys else change.operation == INSERT)
         ]
-        emptied += [change.place for change in part if change.operation == TRUNCATE]
-        found = keys([change.row for change in rows]) if keys else None
-        for number, (key, change) in enumerate(zip(_names(rows, found), rows, strict=True), places):
-            if (known := last.get(key)) is None or known.place < change.place:
-                deletes = change.operation == DELETE
-                last[key] = _Last(change.place, deletes, frozenset(change.row), number)
-        places += len(rows)
-        told += [found] if found is not None else []
-    after = max(emptied, default=(-1, -1))
-    counted = [it for it in last.values() if it.place > after]
-    kept: Any = (
-        pa.concat_tables(told).take(pa.array([it.key for it in counted], pa.int64())) if told else None
+        emptied = max([emptied, *(change.place for change in part if change.operation == TRUNCATE)])
+        facts.append(_facts(rows, shapes))
+        named += [keys([change.row for _, change in rows])] if keys else []
+        count += len(part)
+    keyed: Any = pa.concat_tables(named) if named else None
+    last = _last(pa.concat_tables(facts), keyed, emptied)
+    return NetChanges(
+        emptied >= (0, 0),
+        set(compress(shapes, _flags(last.column("shape"), len(shapes)))),
+        _flags(last.filter(_compute.invert(last.column("deletes"))).column("number"), count),
+        None if keyed is None else keyed.take(last.column("row")),
     )
-    written = {it.place for it in counted if not it.deletes}
-    return NetChanges(bool(emptied), {it.columns for it in counted}, written, kept)
 
 
-def _names(rows: Sequence[LoadedChange], keys: Any) -> Iterable[object]:  # noqa: ANN401 - a table, or None
-    """Name the row of each change: by its key, or by its place, where each is a row of its own."""
-    if keys is None:
-        return [change.place for change in rows]
-    return map(_short, zip(*(column.to_pylist() for column in keys.columns), strict=True))
+def _facts(changes: Sequence[tuple[int, LoadedChange]], shapes: dict[frozenset[str], int]) -> pa.Table:
+    """Return what counts of changes, and number the combinations of columns."""
+    found = [
+        (number, *place, operation == DELETE, shapes.setdefault(frozenset(row), len(shapes)))
+        for number, (place, operation, row) in changes
+    ]
+    columns = zip(*found, strict=True) if found else repeat((), len(_FACTS))
+    return pa.table(list(map(pa.array, columns, _FACTS.types)), schema=_FACTS)
 
 
-def _short(key: object) -> object:
-    text = repr(key)
-    return text if len(text) <= _SHORT else sha256(text.encode()).digest()
+def _last(facts: Any, keyed: Any, emptied: Place) -> Any:  # noqa: ANN401 - tables, whose stubs are partial
+    """Return of each key the last change after a table was emptied; without keys, each change."""
+    numbers = pa.array(range(facts.num_rows), pa.int64())
+    same = numbers if keyed is None else RowKeys(keyed, keyed.column_names).numbers
+    told = facts.append_column("row", numbers).append_column("key", same)
+    ordered = told.sort_by([("event", "ascending"), ("part", "ascending")]).append_column("rank", numbers)
+    newest = ordered.group_by("key", use_threads=False).aggregate([("rank", "max")]).column("rank_max")
+    last, (event, part) = ordered.take(newest), emptied
+    later = _compute.greater(last.column("event"), event)
+    after = _compute.and_(
+        _compute.equal(last.column("event"), event), _compute.greater(last.column("part"), part)
+    )
+    return last.filter(_compute.or_(later, after))
 
 
-_compute: Any = pc  # its stubs lack many functions
+def _flags(numbers: Any, count: int) -> bytearray:  # noqa: ANN401 - as above
+    flags = bytearray(count)
+    for number in numbers.to_pylist():
+        flags[number] = 1
+    return flags
+
 
 TIMES: Final = pa.timestamp("us", "UTC")
 WITH_ORIGINS: Final = (*COLUMNS, "ev_time", "ev_extra3")
