@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -36,9 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LIMIT = 30.0  # seconds: what the original suite gives every test
-if "ROWBUS_TEST_SQLSERVER" in os.environ:
-    LIMIT = 90.0  # the server may be far away, and slow
+LIMIT = 90.0  # seconds: the machine may be busy, and a server far away
 A_WHILE = 0.05  # seconds in which what must not happen would have happened
 CONCURRENCY = 8
 IDENTITY = Identity("Conformance", "machine", "0" * 32)

@@ -74,7 +74,7 @@ def handler(**options: object) -> object:
             "time_limit is True; give a timedelta longer than nothing, or None.",
         ),
         (
-            lambda: ENDPOINT("S").handler(5)(print),
+            lambda: ENDPOINT("S").handler("Shop.A", 5)(print),
             "What a handler is registered with is 5; give a function, or wire names.",
         ),
         (lambda: LOG.consumer("billing", batch="yes"), "batch is 'yes'; give True or False."),

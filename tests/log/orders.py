@@ -19,7 +19,7 @@ create table seen (data text, at serial);
 """
 """Statements that make the log and the table: the `log_script` of the tests."""
 
-PATIENCE = 20.0  # seconds until a test that waits gives up
+PATIENCE = 90.0  # seconds until a test that waits gives up
 SOON = timedelta(milliseconds=20)
 QUICK = ConsumerSettings(poll_delay=SOON, retry_delay=timedelta(0), max_retries=2)
 

@@ -26,7 +26,7 @@ from tests.conformance.transport import eventually
 
 ERROR = QueueAddress("public", "error")
 BILLING = QueueAddress("public", "Billing")
-PATIENCE = 20.0
+PATIENCE = 90.0
 
 Message = tuple[str, bytes | None]  # header text and body
 

@@ -23,7 +23,10 @@ T = TypeVar("T")
 HAS_SHOP = True  # in `database`
 
 
-async def test_a_key_is_found_in_every_place(database: str, rowbus: CommandLine) -> None:
+async def test_a_key_is_found_in_every_place(
+    database: str, rowbus: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "SECONDS", 60.0)
     assert rowbus("queue", "create", "error", "audit").returncode == 0
     shop = Shop(database)
     shop.delay(timedelta(hours=1), "A-17")
@@ -84,6 +87,6 @@ async def test_many_queues_are_searched_together_and_one_that_is_locked_hides_no
             shown = text_of((await client.get("/search", params={"text": "A-17"})).text)
     queue.connection.close()
 
-    assert len(asked) < len(names)
+    assert 0 < len([failing for failing in asked if '"Q' in failing]) < len(names)
     assert [name for name in names if f"in {name} " not in shown] == ["Q7"]
     assert re.search(r"Not searched.* Q7 .*locked", shown)

@@ -466,10 +466,8 @@ async def test_a_mover_goes_on_with_what_it_can_move_and_tells_of_what_it_cannot
     assert await delayed.count() == 0
 
 
-async def test_an_idle_endpoint_handles_a_due_message_within_150_ms_at_the_median(
-    endpoints: Endpoints,
-) -> None:
-    sales = endpoints.make("Sales", peek_delay=timedelta(seconds=1))
+async def test_an_idle_endpoint_is_woken_for_a_due_message(endpoints: Endpoints) -> None:
+    sales = endpoints.make("Sales", delayed_delivery=PATIENT, peek_delay=timedelta(seconds=10))
     late: list[float] = []
     arrived = asyncio.Event()
 
@@ -486,7 +484,7 @@ async def test_an_idle_endpoint_handles_a_due_message_within_150_ms_at_the_media
             await within(arrived.wait())
 
     assert min(late) >= -0.001  # the two clocks are one, but for how they round
-    assert statistics.median(late) < 0.150
+    assert statistics.median(late) < 5  # half of the time between two looks
 
 
 async def test_a_message_stored_in_an_open_transaction_wakes_the_mover_when_that_commits(
