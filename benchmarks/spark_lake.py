@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from rowbus.spark.pipelines.lake_tables import LakeReport
 
 ROWS = 5_000_000
-ROWS_A_CHANGE = 50  # so many rows are there for each that is changed: 100,000 are
 CHUNK = 500_000
 LOG = "changes"
 NAME = "public.orders"

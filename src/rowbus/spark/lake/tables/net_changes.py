@@ -121,9 +121,9 @@ _compute: Any = pc  # its stubs lack many functions
 _KINDS: Final[dict[str, pa.DataType]] = {
     "number": pa.int64(),  # among all changes
     "event": pa.int64(),
-    "part": pa.int64(),
+    "part": pa.int32(),
     "deletes": pa.bool_(),
-    "shape": pa.int64(),  # of the row: the number of its combination of columns
+    "shape": pa.int32(),  # of the row: the number of its combination of columns
 }
 _FACTS: Final = pa.schema(_KINDS)
 
@@ -164,12 +164,13 @@ def _facts(changes: Sequence[tuple[int, LoadedChange]], shapes: dict[frozenset[s
 
 def _last(facts: Any, keyed: Any, emptied: Place) -> Any:  # noqa: ANN401 - tables, whose stubs are partial
     """Return of each key the last change after a table was emptied; without keys, each change."""
-    numbers = pa.array(range(facts.num_rows), pa.int64())
-    same = numbers if keyed is None else RowKeys(keyed, keyed.column_names).numbers
-    told = facts.append_column("row", numbers).append_column("key", same)
-    ordered = told.sort_by([("event", "ascending"), ("part", "ascending")]).append_column("rank", numbers)
-    newest = ordered.group_by("key", use_threads=False).aggregate([("rank", "max")]).column("rank_max")
-    last, (event, part) = ordered.take(newest), emptied
+    ranks: Any = pa.array(range(facts.num_rows), pa.int64())
+    order = _compute.sort_indices(facts, sort_keys=[("event", "ascending"), ("part", "ascending")])
+    same = ranks if keyed is None else RowKeys(keyed, keyed.column_names).numbers
+    ranked: Any = pa.table([same.take(order), ranks], names=["key", "rank"])
+    newest = ranked.group_by("key", use_threads=False).aggregate([("rank", "max")]).column("rank_max")
+    rows = order.take(newest)
+    last, (event, part) = facts.take(rows).append_column("row", rows), emptied
     later = _compute.greater(last.column("event"), event)
     after = _compute.and_(
         _compute.equal(last.column("event"), event), _compute.greater(last.column("part"), part)
