@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SHORTEST: Final = 0.05  # seconds for one part, if there is no time left
-MEASURED: Final = (
-    0.5  # of a part's time; the rest is for connections, filling, and the small measurement before
-)
+# The share of a part's time; the rest is for connections, filling, and the small measurement before.
+MEASURED: Final = 0.5
 
 
 def planned(rate: float, seconds: float, least: int, most: int) -> int:

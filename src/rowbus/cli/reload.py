@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.cli")
 
 PERIOD: Final = 0.5  # seconds between two looks at the files
-RELOADED_VARIABLE: Final = (
-    "_ROWBUS_RELOADED"  # in the command's environment: its standard input is a lifeline
-)
+# In the command's environment: its standard input is a lifeline.
+RELOADED_VARIABLE: Final = "_ROWBUS_RELOADED"
 NOT_OURS: Final = frozenset({"__pycache__", "node_modules"})
 CLEAN_EXITS: Final = frozenset({0, -signal.SIGTERM})  # -SIGTERM: told to stop before it had begun
 

@@ -41,9 +41,8 @@ Decode = Callable[[Rows, int], T]
 
 TEXTS_KEPT = 1024  # bound files that are remembered: some of an endpoint's, of a log's and of each queue's
 _PLACEHOLDER = re.compile(r""":"(?P<identifier>\w+)"|:'(?P<value>\w+)'""")
-_MARK = (
-    "\x00"  # no SQL text holds it, quoted or not: it keeps values apart from what was quoted into the text
-)
+# No SQL text holds it, quoted or not: it keeps values apart from what was quoted into the text.
+_MARK = "\x00"
 _VALUE = re.compile(rf"{_MARK}(?P<value>\w+){_MARK}(?P<cast>::text\[\])?")
 _PARAMETER = re.compile(r"%\((\w+)\)s|%%")
 _TOKEN = (

@@ -44,9 +44,8 @@ if TYPE_CHECKING:
     from rowbus.transport.recoverability.policy import Retries
 
 
-HandlerFunction = Callable[
-    ..., Any
-]  # (message), (message, context) or with what is provided; returning None or an awaitable of None
+# Takes (message), (message, context) or what is provided, too; returns None, or an awaitable of None.
+HandlerFunction = Callable[..., Any]
 CONTEXTS = Contexts(Context, SyncContext, HandlerVerbs)
 LONG_CONTEXTS = Contexts(LongContext, SyncLongContext, HandlerVerbs)
 NAMELESS = (

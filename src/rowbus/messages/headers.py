@@ -52,9 +52,8 @@ class Header:
     ENCLOSED_MESSAGE_TYPES: Final = "NServiceBus.EnclosedMessageTypes"
     CONTENT_TYPE: Final = "NServiceBus.ContentType"
     MESSAGE_INTENT: Final = "NServiceBus.MessageIntent"  # Send, Publish, Subscribe, Unsubscribe or Reply
-    CONTROL_MESSAGE: Final = (
-        "NServiceBus.ControlMessage"  # "True" on messages without a body, for the platform
-    )
+    # "True" on messages without a body, for the platform.
+    CONTROL_MESSAGE: Final = "NServiceBus.ControlMessage"
     RETURN_MESSAGE_ERROR_CODE: Final = "NServiceBus.ReturnMessage.ErrorCode"
     TRANSACTIONAL_SESSION_PREFIX: Final = "NServiceBus.TransactionalSession."
     NON_DURABLE_MESSAGE: Final = "NServiceBus.NonDurableMessage"  # SQL transports ignore it
@@ -108,9 +107,8 @@ class Header:
     ENCRYPTION_KEY: Final = "NServiceBus.RijndaelKeyIdentifier"
     """Names the key of encrypted properties, as NServiceBus.Encryption.MessageProperty does."""
 
-    CLAIM_PREFIX: Final = (
-        "NServiceBus.DataBus."  # followed by the key, or by type and property: the key of a value
-    )
+    # Followed by the key, or by type and property: the key of a value.
+    CLAIM_PREFIX: Final = "NServiceBus.DataBus."
     CLAIM_CONTENT_TYPE: Final = "NServiceBus.DataBusConfig.ContentType"
 
     # Ours, on a message whose handling was interrupted: how often it failed since it came into its queue, and what was
@@ -165,9 +163,8 @@ class Header:
     RETRY_ACKNOWLEDGEMENT_QUEUE: Final = "ServiceControl.Retry.AcknowledgementQueue"
     RETRY_SUCCESSFUL: Final = "ServiceControl.Retry.Successful"
     RETRY_ACKNOWLEDGEMENT_SENT: Final = "ServiceControl.Retry.AcknowledgementSent"
-    EDIT_OF: Final = (
-        "ServiceControl.EditOf"  # the id of the failure whose message this is, edited and sent again
-    )
+    # The id of the failure whose message this is, edited and sent again.
+    EDIT_OF: Final = "ServiceControl.EditOf"
 
 
 TIMESTAMP_HEADERS: Final = (

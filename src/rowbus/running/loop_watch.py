@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 PERIOD: Final = 0.25  # seconds between two looks
-BLOCKED: Final = (
-    5  # looks at which the loop has not answered: more than a second, in which this thread could run
-)
+# Looks at which the loop has not answered: more than a second, in which this thread could run.
+BLOCKED: Final = 5
 
 
 class Blocking(NamedTuple):

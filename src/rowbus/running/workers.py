@@ -32,9 +32,8 @@ logger = logging.getLogger("rowbus.workers")
 
 FIRST_DELAY = 0.1  # seconds before a worker that died is replaced; doubled each time it dies soon again
 LONGEST_DELAY = 30.0
-LONGEST_DELAY_AFTER_WORK = (
-    1.0  # of a worker that took messages: waiting would only leave its queue with fewer workers
-)
+# Seconds, for a worker that took messages: waiting would only leave its queue with fewer workers.
+LONGEST_DELAY_AFTER_WORK = 1.0
 SETTLED = 30.0  # seconds after which a worker's death is no longer counted with the one before
 INTERRUPTION = 3.0  # seconds interrupted workers have before they are killed
 CLEAN_EXITS = frozenset({0, -signal.SIGTERM})  # -SIGTERM: told to stop before it had begun

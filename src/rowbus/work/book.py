@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 CAPACITY: Final = 10_000
 REFUSALS: Final = 3
 """Completions of a row that fail, through no outage and not by its handler, until it is set aside."""
-FIRST_PAUSE: Final = (
-    5.0  # seconds for which a row that cannot be set aside is passed over at first; doubled each time
-)
+# Seconds for which a row that cannot be set aside is passed over at first; doubled each time.
+FIRST_PAUSE: Final = 5.0
 LONGEST_PAUSE: Final = 600.0
 MOST_HELD: Final = 1000
 """Rows that are passed over at the same time: each look names them all."""

@@ -17,12 +17,10 @@ from typing import Final, NamedTuple
 from rowbus.errors import ConnectionLostError, StorageError, TransactionConflictError
 from rowbus.errors.strangers import attribute, is_a
 
-PASSED_OVER: Final = (
-    5.0  # seconds for which a message is passed over that met an outage which others do not meet, perhaps
-)
-PATIENCE: Final = (
-    1800.0  # seconds after which a message that meets outages while others are completed has failed
-)
+# Seconds for which a message is passed over that met an outage which others do not meet, perhaps.
+PASSED_OVER: Final = 5.0
+# Seconds after which a message that meets outages while others are completed has failed.
+PATIENCE: Final = 1800.0
 
 
 def is_outage(error: BaseException) -> bool:

@@ -29,9 +29,8 @@ COMMIT = "commit transaction"
 ROLLBACK = "if @@trancount > 0 rollback transaction"
 STATE = source("database/sql/sqlserver/state.sql")
 SETTINGS = "set transaction isolation level read committed"  # a driver's pool may hand on what others set
-SHORTLY = (
-    "set lock_timeout 200;"  # how long a receive waits where it cannot pass over what others have in hand
-)
+# The time that a receive waits where it cannot pass over what others have in hand.
+SHORTLY = "set lock_timeout 200;"
 FOR_EVER = "set lock_timeout -1;"  # the default
 AS_BEFORE = f"{FOR_EVER} set nocount off;"  # after a receive that failed, whose options Babelfish keeps
 BABELFISH = source("database/sql/sqlserver/find_babelfish.sql")

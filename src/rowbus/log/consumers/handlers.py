@@ -87,9 +87,8 @@ class ConsumerSender:
         await self._pool.close()
 
 
-HandlerFunction = Callable[
-    ..., Any
-]  # (event or events) or (…, context), returning None or an awaitable of None
+# Takes (event or events) or (…, context); returns None, or an awaitable of None.
+HandlerFunction = Callable[..., Any]
 
 
 class EventContext(HandlerVerbs):

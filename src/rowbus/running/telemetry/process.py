@@ -61,9 +61,8 @@ def going_on() -> list[str]:
 
 
 DISK_FULL: Final = "the server's disk is full"
-FULL_FOR: Final = (
-    15.0  # seconds after an error that a disk counts as full; who was refused tries again in ten
-)
+# Seconds after an error that a disk counts as full; who was refused tries again in ten.
+FULL_FOR: Final = 15.0
 
 REFUSED_AT: Final = Bounded[str, float]()
 """The times at which servers had no room to write, by their names; empty: some server, it was not known which."""

@@ -36,10 +36,9 @@ T = TypeVar("T")
 logger = logging.getLogger("rowbus.delaying")
 
 MOST_SESSIONS = 10  # of messages in hand, held and stored at a time, and one that asks for the next
-LOCK_TIMEOUT = 10.0  # seconds: the server gives a statement up that waits so long for a lock …
-STATEMENT_TIMEOUT = (
-    25.0  # … or that takes so long; less than the 30 s after which nothing waits for it any more
-)
+LOCK_TIMEOUT = 10.0  # seconds: the server gives a statement up that waits so long for a lock.
+# Seconds that one may take; less than the 30 s after which nothing waits for it any more.
+STATEMENT_TIMEOUT = 25.0
 SUFFIX = "delayed"
 MSMQ_SUFFIX = "timeouts"  # docs/wire-format.md#delayed-message-store
 

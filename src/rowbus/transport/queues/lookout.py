@@ -32,13 +32,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowbus.receiving")
 
-ANSWERED_WITHIN: Final = (
-    30.0  # seconds; a server that has taken the looks and does not answer in them is away
-)
+# Seconds; a server that has taken the looks and does not answer in them is away.
+ANSWERED_WITHIN: Final = 30.0
 PATIENCE: Final = 120.0  # seconds, shared by all that are watched: 200 tables leave each 0.6
-LONGEST_SLEEP: Final = (
-    2.0  # seconds, while all are busy: then it looks whether the disk is full, in its own memory
-)
+# Seconds, while all are busy: then it looks whether the disk is full, in its own memory.
+LONGEST_SLEEP: Final = 2.0
 TOGETHER: Final = 0.4  # of its pause, by which a look may come early to come with others
 AT_ONCE: Final = 200  # tables of one look: what is notified meanwhile waits for it, tens of milliseconds
 CONFIGURE: Final = Statement(

@@ -44,9 +44,8 @@ if TYPE_CHECKING:
 
 _FOLDER = "transport/queues/sql/postgresql"
 COPIES_AT_ONCE: Final = 50  # in one statement, for whose plan the server keeps some 16 kB a queue
-SETS_KEPT: Final = (
-    64  # of queues that get copies together; a set's statement has at most 40 kB, in two dialects
-)
+# Sets of queues that get copies together; a set's statement has at most 40 kB, in two dialects.
+SETS_KEPT: Final = 64
 _SEQ = attrgetter("seq")
 
 

@@ -67,9 +67,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.receiving")
 
 LOOKED_AT = 1000  # rows among which oversized ones are looked for, the oldest
-BUSY_AFTER = (
-    0.1  # seconds a round lasts before the receiver stops listening for notifications it does not need
-)
+# Seconds a round lasts before the receiver stops listening for notifications it does not need.
+BUSY_AFTER = 0.1
 HOLD_BACK = 30.0  # seconds, at most, until it is known why a message's connection broke
 LAPSES_AFTER = 300.0  # seconds without a failure after which the next is an outage of its own
 

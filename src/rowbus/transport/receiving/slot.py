@@ -60,9 +60,8 @@ class Slot:
         self._turn: Turn | None = None  # of a queue that shares turns with others
         self._task: asyncio.Task[None] | None = None
         self._unit = receiver.unit()
-        self._singles = (
-            0  # how many messages are yet to be received one by one, after a batch that failed as a whole
-        )
+        # The messages that are yet to be received one by one, after a batch that failed as a whole.
+        self._singles = 0
 
     def _wanted(self) -> bool:
         return self._index < self._receiver.concurrency
