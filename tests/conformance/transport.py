@@ -205,6 +205,7 @@ class Transport:
             address=self.address,
             identity=IDENTITY,
             mode=self.case.mode,
+            on_critical_error=self._on_critical,
         )
         return recovery.on_poison(*row_and_error)  # type: ignore[arg-type]  # passed through
 

@@ -17,7 +17,7 @@ from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.mutators import Mutator, checked_mutator, put_on, with_changes
 from rowbus.testing import run_handlers
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
-from tests.conformance.transport import SimulatedError, eventually, in_all_modes
+from tests.conformance.transport import SimulatedError, eventually, in_all_modes, within
 from tests.fixtures.every import every
 from tests.fixtures.places import ROOT
 from tests.repository.pages import blocks
@@ -430,6 +430,33 @@ class Redaction(Mutator):
         headers.pop("Shop.Name", None)
         headers["Shop.Copied"] = str("NServiceBus.FailedQ" in headers)
         return body.replace(b"1", b"*")
+
+
+async def test_a_message_whose_copy_cannot_be_made_waits_and_holds_up_no_other(endpoints: Endpoints) -> None:
+    class Careless(Mutator):
+        def copied(self, headers: dict[str, str | None], body: bytes) -> bytes:
+            raise SystemExit
+
+    critical, called, done = list[str](), list[str](), asyncio.Event()
+    sales = endpoints.make(
+        "Sales", recoverability=NO_RETRIES, on_critical_error=lambda text, _: critical.append(text)
+    )
+    sales.use(Careless())
+
+    @sales.handler
+    async def place(order: PlaceOrder) -> None:
+        called.append(order.order_id)
+        if order.order_id == "fails":
+            raise SimulatedError
+        done.set()
+
+    async with sales:
+        await sales.send_local(PlaceOrder("fails"))
+        await eventually(lambda: any("is passed over for 5 s" in text for text in critical))
+        await sales.send_local(PlaceOrder("1"))
+        await within(done.wait())
+    assert called[:4] == ["fails"] * 3 + ["1"]
+    assert len(await endpoints.backend.rows("Sales")) == 1
 
 
 async def test_copies_are_changed_before_they_leave_and_nothing_else_is(endpoints: Endpoints) -> None:

@@ -44,6 +44,7 @@ class StoreDelayService:
             address=timeouts_queue(parts.name, parts.addresses),
             identity=identity,
             mode=parts.settings.transaction_mode,
+            on_critical_error=parts.on_critical_error,
         )
         owner = Owner(
             parts.name,

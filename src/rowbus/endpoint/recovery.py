@@ -7,13 +7,20 @@ the original, so the message is in exactly one place.
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from rowbus.endpoint.pipeline import HANDLER_FAILURE, is_being_cancelled, subject_of
-from rowbus.errors import ConfigurationError, CriticalError, MalformedHeadersError, QueueNotFoundError
+from rowbus.errors import (
+    ConfigurationError,
+    CriticalError,
+    MalformedHeadersError,
+    QueueNotFoundError,
+    StorageError,
+)
 from rowbus.errors.strangers import exc_info_of, is_a
+from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
@@ -23,6 +30,7 @@ from rowbus.messages.timestamps import format_time_span, format_timestamp
 from rowbus.running.critical import report
 from rowbus.running.functions import check_function
 from rowbus.running.handling import concerning
+from rowbus.running.scope import contained
 from rowbus.running.setting_types import require_type
 from rowbus.settings import TransactionMode
 from rowbus.transport.receiving.delivery import ErrorResult
@@ -30,6 +38,7 @@ from rowbus.transport.recoverability.failure_headers import failed_message, pois
 from rowbus.transport.recoverability.policy import (
     Decision,
     DelayedRetry,
+    Discard,
     FailedAttempt,
     ImmediateRetry,
     MoveToErrorQueue,
@@ -40,10 +49,8 @@ from rowbus.transport.recoverability.policy import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import timedelta
 
     from rowbus.endpoint.pipeline import HandlerFailure
-    from rowbus.messages.address import QueueAddress
     from rowbus.messages.headers import Identity
     from rowbus.messages.message import MessageRow
     from rowbus.messages.mutators import Mutator
@@ -87,6 +94,7 @@ class Recovery:
         address: QueueAddress,
         identity: Identity,
         mode: TransactionMode,
+        on_critical_error: OnCriticalError,
         can_delay: bool = False,
         keeps_place: bool = False,
         mutators: Sequence[Mutator] = (),
@@ -95,8 +103,9 @@ class Recovery:
     ) -> None:
         """Act for the endpoint that receives from `address`; `can_delay`: whether it can send for later.
 
-        `keeps_place`: whether what is retried later waits where it is, so that nothing of its key comes before it.
-        `mutators` change the copies that it makes for error queues; `observers` are told what is decided.
+        `on_critical_error` hears of a policy that fails itself. `keeps_place`: whether what is retried later waits
+        where it is, so that nothing of its key comes before it. `mutators` change the copies that it makes for error
+        queues; `observers` are told what is decided.
         """
         self._policy = policy
         self._error_queue = error_queue
@@ -104,6 +113,7 @@ class Recovery:
         self._identity = identity
         self._mode = mode
         self._can_delay = can_delay and mode is not TransactionMode.NONE
+        self._on_critical_error = on_critical_error
         self._keeps_place = keeps_place
         self._mutators = mutators
         self._observers = observers
@@ -129,7 +139,21 @@ class Recovery:
             return Decision(
                 attempt, HOPELESS
             )  # the queue that it was to be sent on to is missing (SqlServer#947)
-        return Decision(attempt, self._possible(self._policy.decide(attempt)))
+        return Decision(attempt, self._possible(self._judge(attempt)))
+
+    def _judge(self, attempt: FailedAttempt) -> Verdict:
+        """Ask the policy; where its own `decide` fails, that of its base: a message is not retried for ever."""
+        try:
+            return _checked(contained(partial(self._policy.decide, attempt)))
+        except StorageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a policy is the user's, and may raise anything
+            name = attempt.headers.get(Header.MESSAGE_ID)
+            text = (
+                f"The recoverability policy failed for message {name}: its retries are counted as by default"
+            )
+            report(self._on_critical_error, text, error, logger)
+            return Recoverability.decide(self._policy, attempt)
 
     def _carry_out(
         self, failed: FailedDelivery, name: str, attempt: FailedAttempt, verdict: Verdict
@@ -164,7 +188,7 @@ class Recovery:
                 identity=self._identity,
                 now=now,
             )
-        send = Send(self._error_queue, changed_copy(copy, self._mutators))
+        send = Send(self._error_queue, contained(partial(changed_copy, copy, self._mutators)))
         tell(self._observers, Decision(FailedAttempt(error, 0, headers, now), MoveToErrorQueue()))
         return send
 
@@ -217,6 +241,17 @@ class Recovery:
             data=_failure_data(failed),
         )
         failed.delivery.send(Send(queue, changed_copy(copy, self._mutators)))
+
+
+def _checked(verdict: object) -> Verdict:
+    """Return a policy's verdict as it is; raises ConfigurationError for what is none."""
+    if isinstance(verdict, DelayedRetry):
+        require_type("The delay of a verdict", verdict.delay, timedelta, "a timedelta")
+    if isinstance(verdict, MoveToErrorQueue):
+        require_type("The queue of a verdict", verdict.queue, QueueAddress | None, "a rowbus.QueueAddress")
+    kinds = ImmediateRetry | DelayedRetry | MoveToErrorQueue | Discard
+    require_type("The policy's verdict", verdict, kinds, "rowbus.ImmediateRetry() or another verdict")
+    return cast("Verdict", verdict)
 
 
 def _handler_failure(failed: FailedDelivery) -> HandlerFailure | None:

@@ -265,6 +265,7 @@ class RunningEndpoint:
             address=address,
             identity=self._identity,
             mode=parts.settings.transaction_mode,
+            on_critical_error=parts.on_critical_error,
             can_delay=parts.delayed_delivery is not None,
             keeps_place=keeps_place,
             mutators=parts.mutators,

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import (
     DestinationRefusedError,
+    HandlerError,
     InvalidAddressError,
     MalformedHeadersError,
     MessageDeserializationError,
     StorageError,
     TransactionConflictError,
 )
-from rowbus.errors.strangers import is_a
+from rowbus.errors.strangers import is_a, text_of
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
@@ -298,7 +299,7 @@ class Processor:
             entry.is_judged = False
             judged = self._delivery(row, session, entry.items)
             failed = FailedDelivery(judged, fate.cause, entry.failures)
-            if await self._judge(failed) or not self._in_transaction:
+            if await self._judge(failed, entry) or not self._in_transaction:
                 entry.is_judged = judged.postponement is None
                 return _postponed(judged, entry, fate.cause) or judged.sends
             if entry.ends is not None and entry.ends <= self._clock():
@@ -318,8 +319,11 @@ class Processor:
             return (self._callbacks.on_poison(row, fate.cause),)
         return fate
 
-    async def _judge(self, failed: FailedDelivery) -> bool:
-        """Ask the policy; true when it has dealt with the message. A policy that fails means: try again."""
+    async def _judge(self, failed: FailedDelivery, entry: Entry) -> bool:
+        """Ask the policy; true when it has dealt with the message. A policy that fails means: try again.
+
+        Raises HandlerError where that is in vain, for the row to be set aside.
+        """
         answers: list[ErrorResult] = []
 
         async def ask() -> None:
@@ -333,6 +337,10 @@ class Processor:
                 f"Failed to execute recoverability policy for message with native ID: `{failed.delivery.id}`"
             )
             self._callbacks.report(text, error)
+            entry.is_judged = not self._in_transaction
+            if entry.refuse() or entry.is_judged:
+                what = f"{text_of(failed.error, repr)}, and what judges failures failed as well"
+                raise HandlerError(f"The message failed with {what}: {text_of(error, repr)}")
         return error is None and answers == [ErrorResult.HANDLED]
 
     def _delivery(

@@ -425,7 +425,7 @@ class Receiver(Service):
         try:
             if await self._unprocessable.move_stuck(session, row, error):
                 self.book.forget(row.id)
-        except (RowbusError, ValueError) as refusal:
+        except Exception as refusal:  # a mutator of its copy may raise anything
             if isinstance(refusal, StorageError) and refusal.transient:
                 raise
             self._pass_over(row.id, row.seq, refusal)
