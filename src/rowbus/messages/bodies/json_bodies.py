@@ -151,13 +151,14 @@ def _reader(kind: Any, names: Names) -> Read:  # noqa: ANN401 - any class with f
     if kind is dict or kind is object:
         return lambda body: decode(body.removeprefix(_BOM))
     make = maker(target, names)
+    has_times = not types_within(kind).isdisjoint({inspect.DateTimeType, inspect.TimeType})
 
     def carefully(body: bytes) -> object:
         return make(_decode_exactly(body))
 
     def quickly(body: bytes) -> object:
         body = body.removeprefix(_BOM)
-        if _LONG_FRACTION.search(body):
+        if has_times and _LONG_FRACTION.search(body):
             return carefully(body)
         try:
             return decode(body)
