@@ -196,9 +196,9 @@ class Receiver(Service):
     # --- what its slots ask of it
 
     def begin_slot(self, index: int) -> None:
-        """Have a slot of this number, if so many are wanted and it is not there."""
+        """Have a slot of this number, which is wanted, if it is not there."""
         running = self._slots.get(index)
-        if index < self.concurrency and (running is None or running.done()):
+        if running is None or running.done():
             slot = self.at_work[index] = Slot(self, index)
             name = f"rowbus {self.address} slot {index}"
             self._slots[index] = self._begin(slot.run, name, self.processing)
