@@ -253,6 +253,9 @@ async def test_a_tenant_with_many_messages_does_not_delay_another(endpoints: End
         await connection.commit()
     async with sales:
         await eventually(lambda: len(handled) == 201)
+        names = [task.get_name() for task in asyncio.all_tasks()]
+    slots = [sum(name.endswith(f" slot {index}") for name in names) for index in (0, 1)]
+    assert slots == [9, 2]  # a queue that received nothing has one
     assert number_of("big", 8) != number_of("small", 8)
     assert [order_id for _, order_id in handled].index("small/0") < 30
 

@@ -12,7 +12,7 @@ from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.lanes import installer
 from rowbus.transport.pubsub.table import create_subscriptions
-from rowbus.transport.queues.installer import ensure_queue, ensure_table, require_queues, require_table
+from rowbus.transport.queues.installer import ensure_queues, ensure_table, require_queues, require_table
 from rowbus.transport.queues.owners import refuse_foreign
 
 if TYPE_CHECKING:
@@ -108,13 +108,9 @@ async def _create(session: AsyncSession, parts: Parts, read: Collection[QueueAdd
     settings, queues = parts.settings, (*parts.inputs, *parts.outputs)
     own = [each.table.address for each in parts.own_tables]
     await run_steps(session, refuse_foreign(*queues, *own, read=read))
-    for address in queues:
-        await ensure_queue(
-            session,
-            address,
-            body_string=settings.body_string,
-            notify_trigger=settings.foreign_notifications,
-        )
+    await ensure_queues(
+        session, queues, body_string=settings.body_string, notify_trigger=settings.foreign_notifications
+    )
     await create_subscriptions(session, parts.subscriptions)
     for each in parts.own_tables:
         await ensure_table(session, each.table, each.called)

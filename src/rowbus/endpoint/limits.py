@@ -84,20 +84,20 @@ class Finder:
         self, row: MessageRow, session: Runs, kind: type[L], find: Callable[[L, str, object], B]
     ) -> tuple[ReadMessage, tuple[B, ...]]:
         """Return a message as far as it can be read, and what is found by each of its limits of a kind."""
-        read = ReadMessage(row, {}, {})
+        headers: dict[str, str | None] = {}
+        objects: dict[object, object] = {}
+        found: tuple[B, ...] = ()
         try:
-            read = ReadMessage(row, decode_headers(row.headers), {})
-            limits = self._limits(read.headers, kind)
-            if not limits:
-                return read, ()
-            body, objects = row.body or b"", read.objects
-            if self._mutators:  # its handlers get what these return
-                body, objects = await off_the_wire(read.headers, body, self._mutators, session), {}
-            content_type = read.headers.get(Header.CONTENT_TYPE)
-            return read, contained(partial(_find_each, limits, find, body, content_type, objects))
+            headers = decode_headers(row.headers)
+            if limits := self._limits(headers, kind):
+                body, made = row.body or b"", objects
+                if self._mutators:  # its handlers get what these return
+                    body, made = await off_the_wire(headers, body, self._mutators, session), {}
+                content_type = headers.get(Header.CONTENT_TYPE)
+                found = contained(partial(_find_each, limits, find, body, content_type, made))
         except Exception as error:  # noqa: BLE001 - a key function may raise anything; the handler will, too
             logger.debug("The limits of row %s could not be found: %s", row.id, error)
-            return read, ()
+        return ReadMessage(row, headers, objects), found
 
     def _limits(self, headers: Mapping[str, str | None], kind: type[L]) -> list[tuple[L, Deserializer]]:
         plan = self._plan(headers)

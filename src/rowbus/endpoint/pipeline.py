@@ -164,7 +164,8 @@ class Pipeline:
         call = handler.function(message) if context is None else handler.function(message, context)
         limit = handler.time_limit
         returned = await call if limit is None else await within(limit, call, handler.name)
-        refuse_unbegun(handler.function, returned)
+        if returned is not None:
+            refuse_unbegun(handler.function, returned)
         if context is not None:
             refuse_forgotten(context)
 
@@ -188,7 +189,8 @@ class Pipeline:
             await onto_loop()
             in_context = partial(copy_context().run, call)
             returned = await self.threads.run(in_context, delivery, limit=limit, name=handler.name)
-        refuse_unbegun(handler.function, returned)
+        if returned is not None:
+            refuse_unbegun(handler.function, returned)
 
 
 def read(handler: Handler, delivery: Delivery) -> object:

@@ -332,9 +332,10 @@ def refuse_misuse(message: object, intent: str) -> None:
 
 
 def _misuse(contract: Contract, intent: str) -> str:
-    reason = _MISUSES.get((intent, contract.kind))
+    if (reason := _MISUSES.get((intent, contract.kind))) is None:
+        return ""
     what = f"{'an' if contract.kind is Kind.EVENT else 'a'} {contract.kind.value}"
-    return "" if reason is None else f"{contract.name} is {what}: {reason}"
+    return f"{contract.name} is {what}: {reason}"
 
 
 def event_name(event: type | str) -> str:

@@ -170,7 +170,7 @@ def refuse_unbegun(function: Callable[..., object], returned: object) -> None:
     That is a coroutine or a generator, or the context manager that contextlib makes of one.
     """
     work = getattr(returned, "gen", returned)
-    if returned is None or not isinstance(work, (Coroutine, Generator, AsyncGenerator)):
+    if not isinstance(work, (Coroutine, Generator, AsyncGenerator)):
         return
     if not isinstance(work, AsyncGenerator):
         work.close()

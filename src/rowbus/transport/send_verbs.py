@@ -104,6 +104,8 @@ def asked(kind: Any, options: Mapping[str, object]) -> Options:  # noqa: ANN401 
 
     Raises TypeError for one of another kind, as Python does.
     """
+    if not options:
+        return NO_OPTIONS
     if not options.keys() <= kind.__optional_keys__:
         other = min(options.keys() - kind.__optional_keys__)
         raise TypeError(

@@ -270,12 +270,17 @@ class Caller:
         function = self._consumer.function
         if not self._is_async:
             await self._call_in_thread(given, attempt)
-        elif self._takes_context:
-            context = LogContext(attempt, self._consumer.log, self._consumer.name, self._sender)
-            refuse_unbegun(function, await function(given, context))
+            return
+        context = (
+            LogContext(attempt, self._consumer.log, self._consumer.name, self._sender)
+            if self._takes_context
+            else None
+        )
+        returned = await (function(given) if context is None else function(given, context))
+        if returned is not None:
+            refuse_unbegun(function, returned)
+        if context is not None:
             refuse_forgotten(context)
-        else:
-            refuse_unbegun(function, await function(given))
 
     def stop(self) -> None:
         """From now on wait only for a moment for a `def` handler that is cancelled; see `Threads.run`."""

@@ -57,13 +57,26 @@ async def create_queue(
     return missing
 
 
-async def ensure_queue(
-    session: AsyncSession, address: QueueAddress, *, body_string: bool = False, notify_trigger: bool = False
-) -> bool:
-    """Do what `create_queue` does, of which the caller has asked whose it is: with others, in one question."""
-    missing = await ensure_table(session, queue_table(address), "queue")
-    await _add_extras(session, address, body_string=body_string, notify_trigger=notify_trigger)
-    return missing
+async def ensure_queues(
+    session: AsyncSession,
+    addresses: Sequence[QueueAddress],
+    *,
+    body_string: bool = False,
+    notify_trigger: bool = False,
+) -> None:
+    """Do what `create_queue` does for many, of which the caller has asked whose they are, in few questions."""
+    for address in addresses:
+        address.validate()
+    for address in await _missing(session, addresses):
+        await _make(session, queue_table(address), "queue")
+    for address in addresses:
+        await _add_extras(session, address, body_string=body_string, notify_trigger=notify_trigger)
+
+
+async def _missing(session: AsyncSession, addresses: Sequence[QueueAddress]) -> list[QueueAddress]:
+    """Return the queues that are missing, found in one round trip."""
+    there = await session.run_together([queue_table(address).exists() for address in addresses])
+    return [address for address, is_there in zip(addresses, there, strict=True) if not is_there]
 
 
 async def _add_extras(
@@ -98,9 +111,13 @@ async def ensure_table(session: AsyncSession, table: MessageTable | RecordTable,
     table.address.validate()
     missing = not await session.run(table.exists())
     if missing:
-        await make_table(session, table)
-        logger.info("Created %s %s", called, table.address)
+        await _make(session, table, called)
     return missing
+
+
+async def _make(session: AsyncSession, table: MessageTable | RecordTable, called: str) -> None:
+    await make_table(session, table)
+    logger.info("Created %s %s", called, table.address)
 
 
 async def create_schema(session: AsyncSession, catalog: Catalog, schema: str) -> bool:
@@ -113,14 +130,13 @@ async def create_schema(session: AsyncSession, catalog: Catalog, schema: str) ->
     return missing
 
 
-async def require_queues(session: AsyncSession, addresses: Iterable[QueueAddress]) -> None:
+async def require_queues(session: AsyncSession, addresses: Sequence[QueueAddress]) -> None:
     """Raise QueueNotFoundError for the first queue that is missing."""
-    for address in addresses:
-        if not await session.run(queue_table(address).exists()):
-            raise QueueNotFoundError(
-                f"The queue {address} does not exist; create it with `rowbus queue create` or install=True.",
-                queue=str(address),
-            )
+    for address in await _missing(session, addresses):
+        raise QueueNotFoundError(
+            f"The queue {address} does not exist; create it with `rowbus queue create` or install=True.",
+            queue=str(address),
+        )
 
 
 async def require_table(session: AsyncSession, own: OwnTable) -> None:

@@ -162,10 +162,10 @@ class Receiver(Service):
         await prepare(self.database, [self._table], self._settings)
 
     async def prepare(self) -> None:
-        """Begin with slots that wait for the first round."""
+        """Begin with one slot that waits for the first round: a slot that has its permit begins the next."""
         self.permits = Permits()
         self.trips = round_trips(self.address.table)
-        self._fill_slots()
+        self.begin_slot(0)
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Receive no more, and wait until the messages in hand are done. Harmless when stopped.
@@ -189,10 +189,19 @@ class Receiver(Service):
         """Process this many messages at a time from now on; messages in hand beyond that finish first."""
         self.concurrency = concurrency
         if self._task is not None and not self._stopping.is_set():
-            self._fill_slots()
+            for index in range(concurrency):
+                self.begin_slot(index)
             self.permits.wake_all()
 
     # --- what its slots ask of it
+
+    def begin_slot(self, index: int) -> None:
+        """Have a slot of this number, which is wanted, if it is not there."""
+        running = self._slots.get(index)
+        if running is None or running.done():
+            slot = self.at_work[index] = Slot(self, index)
+            name = f"rowbus {self.address} slot {index}"
+            self._slots[index] = self._begin(slot.run, name, self.processing)
 
     def unit(self) -> Unit:
         """Return the first unit of a slot."""
@@ -447,14 +456,6 @@ class Receiver(Service):
         )
         self._callbacks.report(text, error)
         logger.error("%s: %s", text, error)
-
-    def _fill_slots(self) -> None:
-        for index in range(self.concurrency):
-            running = self._slots.get(index)
-            if running is None or running.done():
-                name = f"rowbus {self.address} slot {index}"
-                slot = self.at_work[index] = Slot(self, index)
-                self._slots[index] = self._begin(slot.run, name, self.processing)
 
 
 def _breakers(address: QueueAddress, alarm: Alarm) -> tuple[ReportedBreaker, ReportedBreaker]:

@@ -74,6 +74,8 @@ class Slot:
         self._task = asyncio.current_task()
         try:
             while (most := await self._permit()) > 0:
+                if self._index + 1 < self._receiver.concurrency:
+                    self._receiver.begin_slot(self._index + 1)
                 turns = self._receiver.turns
                 await (self._work(most) if turns is None else self._have_turn(turns, most))
         finally:
