@@ -87,7 +87,9 @@ def test_upkeep_merges_small_files_and_deletes_what_no_version_needs(lake: Follo
     assert differing(lake) == []
 
 
-def test_a_ducklake_has_its_files_in_a_store(s3: str, log_database: str, pgq: psycopg.Connection) -> None:
+def test_a_ducklake_has_its_files_in_a_store_where_duckdb_reads_them(
+    s3: str, log_database: str, pgq: psycopg.Connection
+) -> None:
     lake = Following(log_database, pgq, f"{s3}/a/ducklake", "ducklake")
     lake.run("insert into orders values (1, 'a'), (2, 'b')")
     lake.copy()
@@ -95,6 +97,7 @@ def test_a_ducklake_has_its_files_in_a_store(s3: str, log_database: str, pgq: ps
     lake.apply()
     vacuum_tables(lake.folder.path, older_than=timedelta(), dry_run=False, tell=str, dsn=lake.dsn)
     assert differing(lake) == []
+    assert lake.rows(ORDERS, "id", "customer") == [(1, "c")]
 
 
 def test_a_commit_of_a_version_that_another_wrote_is_refused(lake: Following) -> None:
