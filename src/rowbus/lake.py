@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from rowbus.errors import ConfigurationError
 from rowbus.running.backoff import doubling
 from rowbus.running.setting_types import time_span
+from rowbus.spark.lake.storage import check_storage
 from rowbus.spark.lake.tables.folder import Completeness, LakeFolder, is_shown
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ async def visible(
     Looks at once, and then ever less often, every second at most. A transaction that was rolled back has nothing to
     show, and counts as shown. Raises ConfigurationError.
     """
-    folder, wanted = _folder(to), _checked(until)
+    wanted, folder = _checked(until), await asyncio.to_thread(_folder, to)
     end = None if within is None else time.monotonic() + time_span(within).total_seconds()
     looks = 0
     while not is_shown(await asyncio.to_thread(folder.complete), tables, wanted):
@@ -87,7 +88,10 @@ def _folder(to: str | Path | None) -> LakeFolder:
         raise ConfigurationError(
             f"Which lake is not said: give its folder, to=…, or set {LAKE_VARIABLE} to it.", option="to"
         )
-    return LakeFolder(place)
+    folder = LakeFolder(place)
+    if "://" in folder.path:
+        check_storage(folder.path)
+    return folder
 
 
 def _checked(until: object) -> int | datetime:

@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=["delta", "iceberg", "ducklake", "delta in S3", "iceberg in S3"])
+@pytest.fixture(params=["delta", "iceberg", "ducklake", "delta in S3", "iceberg in S3", "ducklake in S3"])
 def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     form, _, in_store = request.param.partition(" in ")
     place = f"{request.getfixturevalue('s3')}/lake" if in_store else None

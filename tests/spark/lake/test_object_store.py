@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import psycopg
@@ -17,6 +20,7 @@ from deltalake.exceptions import CommitFailedError
 from pyarrow import fs
 
 from rowbus.errors import ConfigurationError, StorageError
+from rowbus.lake import visible
 from rowbus.spark.lake.delta import commit_properties
 from rowbus.spark.lake.storage import address, check_storage, file_system
 from rowbus.spark.lake.table import AppTransaction
@@ -87,7 +91,9 @@ def test_upkeep_merges_small_files_and_deletes_what_no_version_needs(lake: Follo
     assert differing(lake) == []
 
 
-def test_a_ducklake_has_its_files_in_a_store(s3: str, log_database: str, pgq: psycopg.Connection) -> None:
+def test_a_ducklake_has_its_files_in_a_store_where_duckdb_reads_them(
+    s3: str, log_database: str, pgq: psycopg.Connection
+) -> None:
     lake = Following(log_database, pgq, f"{s3}/a/ducklake", "ducklake")
     lake.run("insert into orders values (1, 'a'), (2, 'b')")
     lake.copy()
@@ -95,6 +101,7 @@ def test_a_ducklake_has_its_files_in_a_store(s3: str, log_database: str, pgq: ps
     lake.apply()
     vacuum_tables(lake.folder.path, older_than=timedelta(), dry_run=False, tell=str, dsn=lake.dsn)
     assert differing(lake) == []
+    assert lake.rows(ORDERS, "id", "customer") == [(1, "c")]
 
 
 def test_a_commit_of_a_version_that_another_wrote_is_refused(lake: Following) -> None:
@@ -217,6 +224,8 @@ def test_azure_and_google_are_reached_by_the_variables_of_delta_rs(monkeypatch: 
     assert file_system("abfss://lake@shop.dfs.core.windows.net/a/b") == (account, "lake/a/b")
     google, root = file_system("gs://anonymous@lake/a/b")
     assert (google.type_name, root) == ("gcs", "lake/a/b")
+    pickled: Any = google.__reduce__()
+    assert pickled[1][0]["retry_time_limit"] <= timedelta(seconds=30)
     monkeypatch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
     assert file_system("abfss://lake@shop.dfs.core.windows.net")[0] != account
 
@@ -278,6 +287,15 @@ def test_a_bucket_that_is_missing_is_said(s3: str) -> None:
     check_storage(f"{s3}/lake")
     with pytest.raises(ConfigurationError, match="There is no bucket nowhere"):
         check_storage("s3://nowhere/lake")
+    with pytest.raises(ConfigurationError, match="There is no bucket nowhere"):
+        asyncio.run(visible(1, within=None, to="s3://nowhere/lake"))
+
+
+def test_azure_that_gives_no_token_is_said_by_a_process_that_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("AZURE_")]:
+        monkeypatch.delenv(name)
+    with pytest.raises(ConfigurationError, match=r"refuses.*AZURE_CLIENT_ID.*no token"):
+        check_storage("abfss://lake@shop.dfs.core.windows.net/a")
 
 
 def test_credentials_that_are_missing_are_said_and_none_is_told(

@@ -8,6 +8,9 @@ Invariant: an address has no credentials, so it may be in logs and in state.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -23,6 +26,14 @@ _STORES: Final = {
     "abfss": "AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_CLIENT_SECRET, or AZURE_STORAGE_ACCOUNT_KEY",
 }
 """Object stores by their schemes, and what says who asks."""
+
+_RETRIED: Final = 30  # seconds; Google's library would ask again for a quarter of an hour
+_LOOK: Final = """
+import sys
+from rowbus.spark.lake.storage import file_system
+system, root = file_system(sys.argv[1])
+system.get_file_info(root.partition("/")[0])
+"""
 
 
 def is_remote(path: str) -> bool:
@@ -64,7 +75,7 @@ def file_system(path: str) -> tuple[fs.FileSystem, str]:
         return _s3(path), path.removeprefix("s3://")
     if path.startswith("abfss://"):
         return _azure(path)
-    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
+    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(f"{path}?retry_limit_seconds={_RETRIED}")
     return found
 
 
@@ -74,12 +85,15 @@ def check_storage(path: str) -> None:
         return
     scheme, bucket = urlsplit(path).scheme, urlsplit(path).netloc
     try:
+        if scheme == "abfss":
+            _sign_in(path)
         system, root = file_system(path)
         found = system.get_file_info(root.partition("/")[0]).type.name != "NotFound"
     except OSError as error:
+        own = "; for your own server, at AWS_ENDPOINT_URL" if scheme == "s3" else ""
         raise ConfigurationError(
-            f"The storage of {path} refuses, or cannot be reached. Look at {_STORES[scheme]}; for your own server, "
-            f"at AWS_ENDPOINT_URL. It says: {str(error).splitlines()[0]}",
+            f"The storage of {path} refuses, or cannot be reached. Look at {_STORES[scheme]}{own}. It says: "
+            f"{str(error).splitlines()[0]}",
             option="path",
         ) from error
     if not found:
@@ -87,6 +101,14 @@ def check_storage(path: str) -> None:
             f"There is no bucket {bucket} in the storage of {path}: create it, or give another address.",
             option="path",
         )
+
+
+@cache
+def _sign_in(path: str) -> None:
+    """Raise OSError for an account that Azure gives no token for: PyArrow ends its process by a signal then."""
+    looked = subprocess.run([sys.executable, "-c", _LOOK, path], capture_output=True, check=False)
+    if looked.returncode < 0:
+        raise OSError("Azure gives no token for what the environment says.")
 
 
 def s3_server() -> tuple[str | None, str | None]:
