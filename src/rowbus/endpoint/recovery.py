@@ -139,21 +139,17 @@ class Recovery:
             return Decision(
                 attempt, HOPELESS
             )  # the queue that it was to be sent on to is missing (SqlServer#947)
-        return Decision(attempt, self._possible(self._judge(attempt)))
-
-    def _judge(self, attempt: FailedAttempt) -> Verdict:
-        """Ask the policy; where its own `decide` fails, that of its base: a message is not retried for ever."""
         try:
-            return _checked(contained(partial(self._policy.decide, attempt)))
+            return Decision(attempt, self._possible(self._policy.decide(attempt)))
         except StorageError:
             raise
-        except Exception as error:  # noqa: BLE001 - a policy is the user's, and may raise anything
-            name = attempt.headers.get(Header.MESSAGE_ID)
+        except BaseException as error:  # noqa: BLE001 - a policy is the user's, and may raise anything
+            name = attempt.headers[Header.MESSAGE_ID]
             text = (
                 f"The recoverability policy failed for message {name}: its retries are counted as by default"
             )
             report(self._on_critical_error, text, error, logger)
-            return Recoverability.decide(self._policy, attempt)
+            return Decision(attempt, self._possible(Recoverability.decide(self._policy, attempt)))
 
     def _carry_out(
         self, failed: FailedDelivery, name: str, attempt: FailedAttempt, verdict: Verdict
@@ -193,6 +189,17 @@ class Recovery:
         return send
 
     def _possible(self, verdict: Verdict) -> Verdict:
+        """Return a verdict, or what the endpoint can do instead; raises ConfigurationError for what is no verdict."""
+        given: object = verdict
+        is_one = isinstance(given, ImmediateRetry | Discard)
+        if isinstance(given, DelayedRetry):
+            is_one = isinstance(cast("object", given.delay), timedelta)
+        elif isinstance(given, MoveToErrorQueue):
+            is_one = isinstance(cast("object", given.queue), QueueAddress | None)
+        if not is_one:
+            raise ConfigurationError(
+                f"The policy's verdict is {given!r}; give rowbus.MoveToErrorQueue(), or another."
+            )
         if isinstance(verdict, ImmediateRetry) and self._mode is TransactionMode.NONE:
             logger.warning(
                 "The policy asks for a retry, which mode NONE cannot give; the message moves to the error queue"
@@ -241,17 +248,6 @@ class Recovery:
             data=_failure_data(failed),
         )
         failed.delivery.send(Send(queue, changed_copy(copy, self._mutators)))
-
-
-def _checked(verdict: object) -> Verdict:
-    """Return a policy's verdict as it is; raises ConfigurationError for what is none."""
-    if isinstance(verdict, DelayedRetry):
-        require_type("The delay of a verdict", verdict.delay, timedelta, "a timedelta")
-    if isinstance(verdict, MoveToErrorQueue):
-        require_type("The queue of a verdict", verdict.queue, QueueAddress | None, "a rowbus.QueueAddress")
-    kinds = ImmediateRetry | DelayedRetry | MoveToErrorQueue | Discard
-    require_type("The policy's verdict", verdict, kinds, "rowbus.ImmediateRetry() or another verdict")
-    return cast("Verdict", verdict)
 
 
 def _handler_failure(failed: FailedDelivery) -> HandlerFailure | None:

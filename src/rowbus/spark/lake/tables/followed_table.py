@@ -151,13 +151,13 @@ class FollowedTable:
         if known is not None and known >= batch.number:
             return
         try:
-            parts = self._loaded(changes, copy)
-            net = net_changes(parts(), partial(self._keys, copy) if self._source.key else None)
+            parts, schema = self._loaded(changes, copy), self.schema(copy.as_text)
+            net = net_changes(parts(), partial(self._keys, schema) if self._source.key else None)
             virtual, there = set(self._source.virtual), frozenset(self._source.columns)
             if any(columns - virtual != there for columns in net.columns):
                 self._copy_anew(set(copy.as_text))  # altered and altered back, between two batches
                 return
-            self._write(net, parts, copy, batch)
+            self._write(net, self._rows(net.written, parts, schema), batch)
             self._forget_earlier(changes, copy)
         except Unfit as unfit:
             self._copy_anew({*copy.as_text, unfit.column})
@@ -272,9 +272,8 @@ class FollowedTable:
         held = list(parts())
         return lambda: held
 
-    def _keys(self, copy: Copy, rows: Sequence[Row]) -> pa.Table:
+    def _keys(self, schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
         """Return the keys of rows as values of the lake: the texts of one time differ between time zones."""
-        schema = self.schema(copy.as_text)
         types = dict(zip(self._source.columns, self._source.types, strict=True))
         columns: Any = [
             converted(name, types[name], column_texts(rows, name), schema.field(name).type)
@@ -282,17 +281,16 @@ class FollowedTable:
         ]
         return pa.table(columns, names=self._source.key)
 
-    def _write(self, net: NetChanges, parts: LoadsChanges, copy: Copy, batch: AppTransaction) -> None:
+    def _write(self, net: NetChanges, written: Iterable[pa.RecordBatch], batch: AppTransaction) -> None:
         if net.are_none:
             return
-        written = self._rows(net.written, parts, copy)
         if net.truncated or net.keys is None:
             self.stored.write(written, batch, emptied=net.truncated)
         else:
             self.stored.merge(net.keys, written, self._source.key, batch)
 
-    def _rows(self, written: bytearray, parts: LoadsChanges, copy: Copy) -> Iterator[pa.RecordBatch]:
-        schema, flags = self.schema(copy.as_text), iter(written)
+    def _rows(self, written: bytearray, parts: LoadsChanges, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        flags = iter(written)
         for part in parts():
             rows = [change.row for change, is_written in zip(part, flags, strict=False) if is_written]
             texts = [column_texts(rows, name) for name in self._source.columns]

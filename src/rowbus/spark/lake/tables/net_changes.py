@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from itertools import compress, repeat
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -143,13 +143,13 @@ def net_changes(parts: Iterable[Sequence[LoadedChange]], keys: KeysOf | None) ->
         named += [keys([change.row for _, change in rows])] if keys else []
         count += len(part)
     keyed: Any = pa.concat_tables(named) if named else None
-    last = _last(pa.concat_tables(facts), keyed, emptied)
-    return NetChanges(
-        emptied >= (0, 0),
-        set(compress(shapes, _flags(last.column("shape"), len(shapes)))),
-        _flags(last.filter(_compute.invert(last.column("deletes"))).column("number"), count),
-        None if keyed is None else keyed.take(last.column("row")),
-    )
+    last, combinations = _last(pa.concat_tables(facts), keyed, emptied), list(shapes)
+    columns = {combinations[shape] for shape in last.column("shape").unique().to_pylist()}
+    written = bytearray(count)
+    for number in last.filter(_compute.invert(last.column("deletes"))).column("number").to_pylist():
+        written[number] = 1
+    kept = None if keyed is None else keyed.take(last.column("row"))
+    return NetChanges(emptied >= (0, 0), columns, written, kept)
 
 
 def _facts(changes: Sequence[tuple[int, LoadedChange]], shapes: dict[frozenset[str], int]) -> pa.Table:
@@ -176,13 +176,6 @@ def _last(facts: Any, keyed: Any, emptied: Place) -> Any:  # noqa: ANN401 - tabl
         _compute.equal(last.column("event"), event), _compute.greater(last.column("part"), part)
     )
     return last.filter(_compute.or_(later, after))
-
-
-def _flags(numbers: Any, count: int) -> bytearray:  # noqa: ANN401 - as above
-    flags = bytearray(count)
-    for number in numbers.to_pylist():
-        flags[number] = 1
-    return flags
 
 
 TIMES: Final = pa.timestamp("us", "UTC")
