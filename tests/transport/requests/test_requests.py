@@ -298,7 +298,7 @@ async def test_requests_are_answered_after_the_clients_sessions_broke(
 
 @pytest.mark.parametrize("is_known", [False, True])
 async def test_the_answer_for_a_client_that_is_gone_is_dropped_and_the_handler_succeeds(
-    endpoints: Endpoints, clients: Clients, caplog: pytest.LogCaptureFixture, is_known: bool
+    endpoints: Endpoints, clients: Clients, caplog: pytest.LogCaptureFixture, *, is_known: bool
 ) -> None:
     caplog.set_level(logging.INFO, "rowbus.endpoint")
     billing = endpoints.make(BILLING, recoverability=NO_RETRIES)
