@@ -309,9 +309,12 @@ IDENTIFIERS_OF = {
     f"{BENCH}/move_due.sql": {"table": DELAYED.table},
 }
 AFTER = {
-    f"{LANES}/create_trigger.sql": f"{LANES}/create_function.sql",
-    "transport/queues/sql/postgresql/hide_receiver.sql": "transport/queues/sql/postgresql/show_receiver.sql",
-    "transport/queues/sql/postgresql/keep.sql": "transport/queues/sql/postgresql/name_kept.sql",
+    f"{LANES}/create_trigger.sql": [f"{LANES}/create_function.sql"],
+    f"{LANES}/enable_trigger.sql": [f"{LANES}/create_function.sql", f"{LANES}/create_trigger.sql"],
+    "transport/queues/sql/postgresql/hide_receiver.sql": [
+        "transport/queues/sql/postgresql/show_receiver.sql"
+    ],
+    "transport/queues/sql/postgresql/keep.sql": ["transport/queues/sql/postgresql/name_kept.sql"],
 }
 """Statements that come first: a lock given back must have been taken, and a block needs a setting."""
 
@@ -453,7 +456,7 @@ def in_a_transaction(file: str, database: str) -> str:
     """Write what psql does with a file, beginning with its variables."""
     path = file.removeprefix(f"{SQL}/")
     names = "".join(f"\\set {name} {quoted(value)}\n" for name, value in values(path, database).items())
-    before = f"\\i {SQL / AFTER[path]}\n" if path in AFTER else ""
+    before = "".join(f"\\i {SQL / each}\n;\n" for each in AFTER.get(path, ()))
     return f"{names}begin;\n{before}\\i {file}\n;\nrollback;\n\\c\n"
 
 

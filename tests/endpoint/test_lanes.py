@@ -208,6 +208,7 @@ async def test_the_database_finds_the_lane_that_the_wire_format_says(
     await sales.install()
     async with endpoints.backend.another_connection() as connection:
         await connection.execute("set standard_conforming_strings = off")
+        await connection.execute("set session_replication_role = replica")
         await rowbus.AsyncClient(connection, schema=endpoints.backend.schema).send(
             "Sales", PlaceOrder("1"), key=key
         )

@@ -214,6 +214,39 @@ async def test_whatever_a_handler_does_counts_and_ends_nothing(
     assert not [record for record in caplog.records if record.levelno >= logging.CRITICAL]
 
 
+@pytest.mark.parametrize("does", [_keeps_a_stream, _keeps_a_copy, _raises_in_a_stream])
+async def test_nobody_waits_for_what_an_earlier_handler_of_the_message_left_open(
+    endpoints: Endpoints, does: Callable[[rowbus.Context], Awaitable[None]]
+) -> None:
+    backend = endpoints.backend
+    await backend.create_business_tables()
+    sales = endpoints.make("Sales", concurrency=1, recoverability=POLICY)
+
+    @sales.handler
+    async def first(message: PlaceOrder, context: rowbus.Context) -> None:
+        if message.order_id == "bad":
+            await does(context)
+
+    @sales.handler
+    async def second(message: PlaceOrder, context: rowbus.Context) -> None:
+        await _write(context, message.order_id)
+
+    async def step(context: rowbus.StepContext, proceed: rowbus.Proceed) -> None:
+        try:
+            await proceed()
+        finally:
+            await context.connection.execute(WRITE_BUSINESS, ["step"])
+
+    for own_step in (None, step):
+        if own_step is not None:
+            sales.use(own_step)
+        async with sales:
+            await backend.client().send_many("Sales", map(PlaceOrder, ["bad", "good"]))
+            await eventually(lambda: holds(backend, "Sales", 0))
+    assert await backend.count(ERROR) == 2
+    assert sorted(await backend.business()) == ["good", "good", "step"]
+
+
 async def _write(context: rowbus.Context, order: str) -> None:
     await asyncio.sleep(0)
     await context.connection.execute(WRITE_BUSINESS, [order])

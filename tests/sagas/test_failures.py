@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -132,6 +133,56 @@ async def test_messages_at_fault_fail_with_a_reason_and_no_later_one_does(
     said = [row.headers["NServiceBus.ExceptionInfo.Message"] or "" for row in rows]
     assert [reason for reason in MISTAKES if not any(reason in text for text in said)] == []
     assert len(rows) == len(MISTAKES)
+    assert await endpoints.backend.count("Sales.OrderSaga") == 1
+
+
+@rowbus.command("Shop.RemindOrder")
+@dataclass
+class RemindOrder:
+    order_id: str
+
+
+left: list[object] = []
+
+
+class Careless(OrderSaga, name="Shop.Sagas.OrderSaga", correlation="order_id"):
+    @rowbus.starts(RemindOrder, by=lambda message: message.order_id)
+    async def reminded(self, message: RemindOrder, context: rowbus.SagaContext) -> None:
+        if message.order_id == "forgets":
+            context.request_timeout(PaymentOverdue(), after=timedelta(1))  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+        elif message.order_id == "forgets to reply":
+            context.reply_to_originator(PaymentOverdue())  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+        elif message.order_id == "has no zone":
+            await context.request_timeout(PaymentOverdue(), at=datetime(2100, 1, 1))  # noqa: DTZ001 - that is what is wrong
+        elif message.order_id == "streams":
+            rows = context.connection.cursor().stream("select generate_series(1, 100000)")
+            left.append(rows)
+            await anext(rows)
+
+
+CARELESS = {
+    "forgets": "called context.request_timeout(…) and did not await it",
+    "forgets to reply": "called context.reply_to_originator(…) and did not await it",
+    "has no zone": "give the datetime a time zone",
+    "streams": "a stream, a copy or a nested transaction that is still open",
+}
+
+
+@pytest.mark.only("PostgreSQL", reason="it streams by psycopg")
+async def test_careless_methods_fail_and_nothing_waits_for_them(endpoints: Endpoints) -> None:
+    sales = endpoints.make("Sales", concurrency=1, recoverability=NO_RETRIES)
+    sales.add(Careless)
+    async with sales:
+        await endpoints.backend.client().send_many("Sales", map(RemindOrder, [*CARELESS, "is careful"]))
+
+        async def handled() -> bool:
+            return await endpoints.backend.count("Sales") == 0
+
+        await eventually(handled)
+    left.clear()
+    rows = await endpoints.backend.rows(ERROR)
+    said = [row.headers["NServiceBus.ExceptionInfo.Message"] or "" for row in rows]
+    assert [reason for reason in CARELESS.values() if not any(reason in text for text in said)] == []
     assert await endpoints.backend.count("Sales.OrderSaga") == 1
 
 

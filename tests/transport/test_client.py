@@ -153,10 +153,16 @@ def broken_orders() -> Iterator[PlaceOrder]:
 def test_many_messages_are_sent_all_or_none(
     database: str, session: Session, queue: QueueTable, *, autocommit: bool
 ) -> None:
+    def asking(own: psycopg.Connection) -> Iterator[PlaceOrder]:
+        for order in broken_orders():
+            yield order
+            own.execute("select 1")  # what was given before has left
+
     with psycopg.connect(database, autocommit=autocommit) as own:
-        with pytest.raises(LookupError, match="the file ends here"):
-            Client(own).send_many("Sales", broken_orders())
-        own.rollback()
+        for given in (broken_orders(), asking(own)):
+            with pytest.raises(LookupError, match="the file ends here"):
+                Client(own).send_many("Sales", given)
+            own.commit()
 
     assert bodies(session, queue) == []
 
@@ -317,6 +323,7 @@ def test_many_messages_may_be_a_generator_that_is_read_as_it_is_sent(
         nonlocal read
         for order in orders(5):
             read += 1
+            own.execute("select 1")
             yield order
 
     assert Client(own).send_many("Sales", counted()) == read == 5

@@ -56,7 +56,7 @@ _block: ContextVar[Step | None] = ContextVar("rowbus_block", default=None)
 class Outside:
     """Stands in for a message's session while its handler is in no transaction: asks on another, lends none."""
 
-    closed = is_busy = False
+    closed = is_busy = is_occupied = False
 
     def __init__(self, pool: SessionPool, blocks: set[ReceiveSession]) -> None:
         """Ask on sessions of this pool; `blocks` has those of the handler's open blocks. No I/O."""

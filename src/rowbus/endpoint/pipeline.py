@@ -88,6 +88,8 @@ class Pipeline:
             for handler in handlers:
                 if STOPPED in delivery.items:
                     break
+                if subject.handler:
+                    await delivery.ensure_finished()  # the one before
                 subject.handler = handler.name
                 if self._spans is not None:
                     self._spans.tell({"rowbus.handler": handler.name})

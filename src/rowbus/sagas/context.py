@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from rowbus.endpoint.context import Context
 from rowbus.errors import HandlerError
 from rowbus.messages.headers import Header
+from rowbus.messages.timestamps import format_timestamp
+from rowbus.running.handling import awaited
 from rowbus.sagas.timeouts import Timeouts
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ class SagaContext(Context):
         """Have the saga end with this message: its row is deleted in the same transaction, and so are its timeouts."""
         self._is_completed = True
 
+    @awaited
     async def request_timeout(
         self,
         message: object,
@@ -70,6 +73,8 @@ class SagaContext(Context):
         """
         if (after is None) == (at is None):
             raise HandlerError("request_timeout needs after=… (a timedelta) or at=… (an aware datetime).")
+        if at is not None:
+            format_timestamp(at)  # raises for one without a time zone, which the server would read in its own
         headers = {
             Header.SAGA_ID: self._row.id,
             Header.SAGA_TYPE: self._saga_type,
@@ -99,6 +104,7 @@ class SagaContext(Context):
             if not self._delivery.withdraw(timeout.id):
                 self._store.cancel(timeout)
 
+    @awaited
     async def reply_to_originator(
         self, message: object, *, type: str | None = None, headers: Mapping[str, str] | None = None
     ) -> str:

@@ -202,7 +202,11 @@ class Invocation:
     async def _given(rule: Rule, message: object, context: Context) -> object:
         """Return what a message is correlated by, as its rule gives it."""
         by = cast("Any", rule.by)
-        return await by(message, context) if rule.is_finder else value_of(by, message, context.headers)
+        if not rule.is_finder:
+            return value_of(by, message, context.headers)
+        found: object = await by(message, context)
+        await context._delivery.ensure_finished()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its attempt
+        return found
 
     def _value(self, given: object, rule: Rule) -> object:
         """Return the same as the state's field has it."""
@@ -249,6 +253,7 @@ class Invocation:
         inner = SagaContext(context, row, definition.name, store)
         note = Note(inner._delivery, definition.full_name, row)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its attempt
         refuse_unbegun(rule.method, await self._bound(rule, saga)(message, inner))
+        await inner._delivery.ensure_finished()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its attempt
         note.end(lambda: definition.form.write(saga.state), is_completed=inner.is_completed)
         if not inner.is_completed:
             self._refuse_change(before, saga)

@@ -126,6 +126,7 @@ class NoTransaction:
 
     sync_handler_connection = handler_connection
     ended = True
+    is_occupied = False
 
     @asynccontextmanager
     async def session(self) -> AsyncGenerator[NoTransaction]:

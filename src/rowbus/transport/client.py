@@ -322,8 +322,8 @@ class Client(ConnectionVerbs, SendVerbs):
     ) -> int:
         """Send many messages by COPY, all or none, in your transaction; return how many.
 
-        `messages` may be a generator: they are streamed. TimeSent is when the first of its type was made. Raises as
-        `send`.
+        `messages` may be a generator, which may use the connection: they are streamed. TimeSent is when the first of
+        its type was made. Raises as `send`.
         """
         return run_now(self._send_many(destination, messages, asked(SendOptions, options)))
 

@@ -6,6 +6,7 @@ with the call. A connection that is in the midst of something then is given up, 
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rowbus.errors import ConnectionLostError, HandlerError, StorageError, TimeLimitExceededError
@@ -164,6 +165,14 @@ class Attempt:
     def discard(self) -> None:
         """Close the connection that was given up; called in the thread that used it."""
         self._session.discard()
+
+    async def ensure_finished(self) -> None:
+        """Raise UnfinishedError where a call left the connection in the midst of something: what follows would hang.
+
+        The connection is given up then, and what the call raised is the error's cause.
+        """
+        if await given_up(self._session):
+            raise unfinished(sys.exception())
 
     async def run(self, statement: Statement[T]) -> T:
         """Run a statement of ours in the transaction, undone if the attempt fails. Raises StorageError."""

@@ -296,8 +296,9 @@ async def test_requests_are_answered_after_the_clients_sessions_broke(
         await eventually(answered)
 
 
+@pytest.mark.parametrize("is_known", [False, True])
 async def test_the_answer_for_a_client_that_is_gone_is_dropped_and_the_handler_succeeds(
-    endpoints: Endpoints, clients: Clients, caplog: pytest.LogCaptureFixture
+    endpoints: Endpoints, clients: Clients, caplog: pytest.LogCaptureFixture, *, is_known: bool
 ) -> None:
     caplog.set_level(logging.INFO, "rowbus.endpoint")
     billing = endpoints.make(BILLING, recoverability=NO_RETRIES)
@@ -305,13 +306,17 @@ async def test_the_answer_for_a_client_that_is_gone_is_dropped_and_the_handler_s
 
     @billing.handler
     async def quote(message: Quote, context: rowbus.Context) -> None:
-        begun.set()
-        await gone.wait()
+        if message.sku == "A1":
+            begun.set()
+            await gone.wait()
         await context.reply(Price("A1", 5))
-        handled.set()
+        if message.sku == "A1":
+            handled.set()
 
     async with billing:
         async with clients.make() as client:
+            if is_known:
+                await client.request(BILLING, Quote("A2"), Price)
             asking = asyncio.ensure_future(client.request(BILLING, Quote("A1"), Price))
             await within(begun.wait())
             asking.cancel()

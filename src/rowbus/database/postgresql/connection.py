@@ -22,7 +22,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.cursors import ASCII, ASYNC_CURSORS, CURSORS, ENCODING
-from rowbus.database.postgresql.driver_hooks import forget_plans
+from rowbus.database.postgresql.driver_hooks import forget_plans, stream
 from rowbus.database.postgresql.faults import FAULTS, translate, translate_send
 from rowbus.database.postgresql.pipelines import is_callers, run_pipelined, run_then
 from rowbus.database.postgresql.readiness import has_come, readable
@@ -370,11 +370,9 @@ class Session:
             self.run(statement)
 
     def copy(self, query: Query, rows: Iterable[Row]) -> None:
-        """Stream rows into the query's `copy … from stdin`; all or nothing."""
+        """Stream rows into the query's `copy … from stdin`; all or nothing. What gives them may use the connection."""
         try:
-            with self._cursor.copy(query.native) as copy:
-                for row in rows:
-                    copy.write_row(row)
+            stream(self.connection, self._cursor, query.native, rows)
         except psycopg.Error as error:
             raise translate(error, query, connection=self.connection) from error
 

@@ -107,7 +107,10 @@ class OwnSteps:
     async def _run(self, position: int, context: StepContext) -> None:
         """Run the step at a position; its `proceed` runs the next one, the last one's the handlers."""
         if position == len(self._steps):
-            await context._handle()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - not for steps
+            try:
+                await context._handle()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - not for steps
+            finally:  # a step goes on, also after a failure
+                await context._delivery.ensure_finished()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its attempt
             return
         step = self._steps[position]
         rest = _Rest(lambda: self._run(position + 1, context), step)

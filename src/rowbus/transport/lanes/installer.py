@@ -74,7 +74,7 @@ def lane_faults(session: Session, queue: QueueAddress, lanes: Lanes) -> dict[str
     rule = session.run(LaneTable(queue).find_rule())
     if rule is None or not rule.gives(lanes):
         return {str(queue): (f"{described(rule and rule.lanes)}, not {lanes}",)}
-    another = "the function of its lanes is of another version of Rowbus"
+    another = "the trigger of its lanes is of another version of Rowbus, or does not run for every sender"
     return {} if rule.is_ours else {str(queue): (another,)}
 
 

@@ -65,11 +65,11 @@ class LaneTable:
         trigger = _load(
             "create_trigger", self.address, "Failed to give lanes to", kind=kind, header=header, lanes=names
         )
-        lock, function = (
+        lock, function, enable = (
             _load(each, self.address, "Failed to give lanes to")
-            for each in ("lock_function", "create_function")
+            for each in ("lock_function", "create_function", "enable_trigger")
         )
-        return [Statement(query, {}, no_rows) for query in (lock, function, trigger)]
+        return [Statement(query, {}, no_rows) for query in (lock, function, trigger, enable)]
 
     def drop(self) -> Statement[None]:
         """Have messages stay in the queue. Locks it until the transaction ends."""

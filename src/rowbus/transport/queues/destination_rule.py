@@ -176,6 +176,13 @@ class Destinations:
         """Say whether a destination is known to be a queue, from when it was last asked about."""
         return self._known.get(destination, 0.0) > self._clock()
 
+    def forget(self, missing: str | None) -> bool:
+        """Forget a queue that was found to be gone, given as text; say whether it was remembered."""
+        gone = [each for each in self._known if str(each) == missing and self.knows(each)]
+        for each in gone:
+            del self._known[each]
+        return bool(gone)
+
     def _note(self, destination: QueueAddress, standing: Standing) -> None:
         """Remember a queue that no stranger could change, and doubt one that a stranger could, or that is missing."""
         if standing.reason:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rowbus.database.sessions import ReceiveSession
-    from rowbus.errors import RowbusError
+    from rowbus.errors import QueueNotFoundError, RowbusError
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import Leaving
     from rowbus.messages.message import MessageRow, ReadMessage
@@ -146,6 +146,10 @@ class Processor:
                     afterwards.extend(delivery.afterwards)
                 return delivery.sends
         return await self._recover(row, entry, session, fate, afterwards)
+
+    def relied_on(self, missing: QueueNotFoundError) -> bool:
+        """Say whether a queue that is gone was remembered, and so not asked about: that is no failure of a message."""
+        return self._destinations.forget(missing.queue)
 
     def was_ended(self, session: ReceiveSession) -> bool:
         """Say whether a handler has ended the transaction: its commit took the received messages out of the queue."""

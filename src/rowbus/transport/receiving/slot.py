@@ -407,7 +407,8 @@ class Slot:
             return Fate(Kind.PUT_BACK, error)
         if entry.is_judged:  # what failed is the policy's own send, to the error queue perhaps
             raise error
-        entry.fail(await self._receiver.dispatcher.explained(error))
+        if not (isinstance(error, QueueNotFoundError) and processor.relied_on(error)):
+            entry.fail(await self._receiver.dispatcher.explained(error))
         if processor.rolls_back or not await self._session.undo_completion():
             return Fate(Kind.PUT_BACK, error)
         return rows
