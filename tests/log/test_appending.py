@@ -316,11 +316,12 @@ def test_an_iterable_is_streamed(own: psycopg.Connection, stored: Stored) -> Non
 
 
 def _copied(own: psycopg.Connection) -> int:
-    """Ask, on another connection, how many rows the COPY has taken so far."""
-    with psycopg.connect(own.info.dsn, autocommit=True) as other:
-        query = "select tuples_processed from pg_stat_progress_copy where pid = %s"
-        found = other.execute(query, [own.info.backend_pid]).fetchone()
-        return 0 if found is None else found[0]
+    """Ask how many events are there so far."""
+    found = own.execute(
+        "select count(*) from pgq.event_template"
+    ).fetchone()  # the events' tables inherit from it
+    assert found is not None
+    return int(found[0])
 
 
 # ---------------------------------------------------------------------------------------------------- in the server

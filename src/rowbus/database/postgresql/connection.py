@@ -22,7 +22,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.cursors import ASCII, ASYNC_CURSORS, CURSORS, ENCODING
-from rowbus.database.postgresql.driver_hooks import forget_plans, stream
+from rowbus.database.postgresql.driver_hooks import forget_plans
 from rowbus.database.postgresql.faults import FAULTS, translate, translate_send
 from rowbus.database.postgresql.pipelines import is_callers, run_pipelined, run_then
 from rowbus.database.postgresql.readiness import has_come, readable
@@ -32,7 +32,7 @@ from rowbus.errors import ConfigurationError, ConnectionLostError, StorageError
 from rowbus.errors.strangers import sqlstate_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
 
     from rowbus.database.postgresql.roundtrip import Answer
     from rowbus.database.statements import Query, Row
@@ -44,6 +44,9 @@ T = TypeVar("T")
 _IN_TRANSACTION = frozenset({TransactionStatus.INTRANS, TransactionStatus.INERROR})
 _TIME_TO_FAIL = 1.0
 """Seconds that a statement gets to fail when its connection is closed."""
+
+BLOCK_SIZE = 2**20
+"""Bytes and characters of one COPY, about."""
 
 _SET = control(b"savepoint rowbus_undoable", "Failed to set a savepoint")
 _UNDO = control(b"rollback to savepoint rowbus_undoable", "Failed to undo what failed")
@@ -370,20 +373,31 @@ class Session:
             self.run(statement)
 
     def copy(self, query: Query, rows: Iterable[Row]) -> None:
-        """Stream rows into the query's `copy … from stdin`; all or nothing. What gives them may use the connection."""
-        try:
-            stream(self.connection, self._cursor, query.native, rows)
-        except psycopg.Error as error:
-            raise translate(error, query, connection=self.connection) from error
+        """Stream rows into the query's `copy … from stdin`, in a transaction, which is to be rolled back if this fails.
+
+        What gives the rows may use the connection.
+        """
+        for block in _blocks(rows):
+            try:
+                with self._cursor.copy(query.native) as copy:
+                    for row in block:
+                        copy.write_row(row)
+            except psycopg.Error as error:
+                raise translate(error, query, connection=self.connection) from error
 
     @contextmanager
     def transaction(self) -> Generator[None]:
         """Make what runs inside one transaction; see `AsyncSession.transaction`."""
+        begins_by_itself = _begins_by_itself(self.connection)
         try:
-            with nullcontext() if _begins_by_itself(self.connection) else self.connection.transaction():
+            with nullcontext() if begins_by_itself else self.connection.transaction():
                 yield
         except psycopg.Error as error:
             raise translate(error, connection=self.connection) from error
+        except BaseException:
+            if begins_by_itself and self.connection.info.transaction_status in _IN_TRANSACTION:
+                self.connection.rollback()
+            raise
 
     def notified(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for a notification; say whether one came. Raises ConnectionLostError."""
@@ -432,6 +446,21 @@ def _refuse_pipeline(
 
 def _begins_by_itself(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     return not connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
+
+
+def _blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Give rows in blocks: what gives them may run statements on the connection, which waits during a COPY."""
+    size, block = 0, list["Row"]()
+    for row in rows:
+        block.append(row)
+        for value in row:
+            if type(value) is bytes or type(value) is str:
+                size += len(value)
+        if size >= BLOCK_SIZE:
+            yield block
+            size, block = 0, []
+    if block:
+        yield block
 
 
 class ReadSession(AsyncSession):

@@ -10,8 +10,6 @@ Invariant: what a subclass does in `before_query` happens in the same turn as th
 
 from __future__ import annotations
 
-import threading
-from contextlib import ExitStack
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -19,13 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import psycopg
 from psycopg._cursor_base import BaseCursor
 from psycopg._preparing import Prepare
-from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 from rowbus.database.statements import script
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from psycopg._queries import PostgresQuery
     from psycopg.abc import Params, PQGen, Query
@@ -221,57 +218,3 @@ class HookedConnection(_Hooks, psycopg.AsyncConnection[TupleRow]):
 
 class SyncHookedConnection(_Hooks, psycopg.Connection[TupleRow]):
     """The same, synchronous."""
-
-
-def stream(
-    connection: psycopg.Connection[Any], cursor: psycopg.Cursor[Any], query: Query, rows: Iterable[Any]
-) -> None:
-    """Stream rows into a `copy … from stdin`; what gives them may use the connection, in this thread.
-
-    The driver has it wait for the COPY, which waits for it. Here it ends the COPY, and the next row begins another.
-    """
-    source, pending = iter(rows), list[Any]()
-    while True:
-        with ExitStack() as copying:
-            copy = copying.enter_context(cursor.copy(query))
-            gate = _Gate(connection, copying)
-            for row in pending:
-                copy.write_row(row)
-            try:
-                for row in source:
-                    if gate.is_open:
-                        pending = [row]
-                        break
-                    copy.write_row(row)
-                else:
-                    return
-            except BaseException:
-                if gate.is_open and connection.info.transaction_status == TransactionStatus.INTRANS:
-                    with cursor.copy(query):  # which fails, as the one that is over would have
-                        raise
-                raise
-
-
-class _Gate:
-    """Stands for a connection's lock during a COPY, which ends when its own thread wants the lock."""
-
-    def __init__(self, connection: Any, copying: ExitStack) -> None:  # noqa: ANN401 - it has another lock for a while
-        self.is_open = False
-        self._copying = copying
-        self._lock: threading.Lock = connection.lock
-        self._thread = threading.get_ident()
-        copying.callback(setattr, connection, "lock", self._lock)
-        connection.lock = self
-
-    def __enter__(self) -> bool:
-        if threading.get_ident() == self._thread:
-            self.is_open = True
-            self._copying.close()
-        return self._lock.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
-
-    def locked(self) -> bool:
-        """Say whether somebody has the lock."""
-        return self._lock.locked()
