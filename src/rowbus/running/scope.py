@@ -224,10 +224,11 @@ def out_of_scope(call: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the cal
     """Make a call that starts what belongs to no scope, such as a service that a handler is the first to need.
 
     Code changes decimal's context in place, and a copy of the context variables would have the same. So a service has
-    none: each scope gets one of Python's, or a copy of the program's own.
+    none: each scope gets one of Python's, or a copy of the program's own. Nor does this give the caller one.
     """
-    context, own = Context(), decimal.getcontext()
-    for variable, value in copy_context().items():
+    context, held = Context(), copy_context()
+    own = held.copy().run(decimal.getcontext)
+    for variable, value in held.items():
         if value is not own:
             context.run(variable.set, value)
     context.run(_scope.set, None)
