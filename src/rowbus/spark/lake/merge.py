@@ -81,21 +81,20 @@ class RowKeys:
         self._steps: list[_Step] = []
         numbers: Any = pa.repeat(pa.scalar(0, pa.int64()), changes.num_rows)
         for name in keys:
-            column: Any = _comparable(changes.column(name))
+            column: Any = comparable(changes.column(name))
             values = column.unique()
             wide = _wide(numbers, column, values)
             self._steps.append(_Step(name, values, _compute.unique(wide)))
             numbers = _index(wide, self._steps[-1].numbers)
-        self.numbers: Any = numbers
-        """A number for each row; equal keys have equal ones."""
+        self._numbers: Any = numbers
 
     def places(self, rows: Any) -> Any:  # noqa: ANN401 - rows and an array, whose stubs are partial
         """Return for each row the place of the change that has its key; NULL where none has."""
         numbers: Any = pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows)
         for step in self._steps:
-            column = _comparable(rows.column(step.column)).cast(step.values.type)
+            column = comparable(rows.column(step.column)).cast(step.values.type)
             numbers = _index(_wide(numbers, column, step.values), step.numbers)
-        return _compute.index_in(numbers, self.numbers, skip_nulls=True)
+        return _compute.index_in(numbers, self._numbers, skip_nulls=True)
 
     def has_any(self, batches: Iterable[Any]) -> bool:
         """Return whether a row has the key of a change."""
@@ -110,7 +109,7 @@ def _index(column: Any, values: Any) -> Any:  # noqa: ANN401 - as above
     return _compute.index_in(column, values).cast(pa.int64())
 
 
-def _comparable(column: Any) -> Any:  # noqa: ANN401 - as above
+def comparable(column: Any) -> Any:  # noqa: ANN401 - as above
     """Return a column that Arrow can look up: lists as text."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()

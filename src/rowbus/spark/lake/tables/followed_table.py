@@ -153,6 +153,7 @@ class FollowedTable:
         try:
             parts, schema = self._loaded(changes, copy), self.schema(copy.as_text)
             net = net_changes(parts(), partial(self._keys, schema) if self._source.key else None)
+            pa.default_memory_pool().release_unused()  # to find these took much more than they take
             virtual, there = set(self._source.virtual), frozenset(self._source.columns)
             if any(columns - virtual != there for columns in net.columns):
                 self._copy_anew(set(copy.as_text))  # altered and altered back, between two batches

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from rowbus.log.event import ALTER, DELETE, INSERT, RENAME, TRUNCATE
 from rowbus.spark.captured import COLUMNS, STAGED, changes_of
 from rowbus.spark.lake.files import PIECE
-from rowbus.spark.lake.merge import RowKeys
+from rowbus.spark.lake.merge import comparable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,9 +166,10 @@ def _last(facts: Any, keyed: Any, emptied: Place) -> Any:  # noqa: ANN401 - tabl
     """Return of each key the last change after a table was emptied; without keys, each change."""
     ranks: Any = pa.array(range(facts.num_rows), pa.int64())
     order = _compute.sort_indices(facts, sort_keys=[("event", "ascending"), ("part", "ascending")])
-    same = ranks if keyed is None else RowKeys(keyed, keyed.column_names).numbers
-    ranked: Any = pa.table([same.take(order), ranks], names=["key", "rank"])
-    newest = ranked.group_by("key", use_threads=False).aggregate([("rank", "max")]).column("rank_max")
+    keys: list[Any] = [ranks] if keyed is None else [comparable(column) for column in keyed.columns]
+    names = [f"key {number}" for number in range(len(keys))]
+    ranked: Any = pa.table([*(key.take(order) for key in keys), ranks], names=[*names, "rank"])
+    newest = ranked.group_by(names, use_threads=False).aggregate([("rank", "max")]).column("rank_max")
     rows = order.take(newest)
     last, (event, part) = facts.take(rows).append_column("row", rows), emptied
     later = _compute.greater(last.column("event"), event)
