@@ -168,7 +168,7 @@ def _last(facts: Any, keyed: Any, emptied: Place) -> Any:  # noqa: ANN401 - tabl
     order = _compute.sort_indices(facts, sort_keys=[("event", "ascending"), ("part", "ascending")])
     keys: list[Any] = [ranks] if keyed is None else [comparable(column) for column in keyed.columns]
     names = [f"key {number}" for number in range(len(keys))]
-    ranked: Any = pa.table([*(key.take(order) for key in keys), ranks], names=[*names, "rank"])
+    ranked: Any = pa.table([*[key.take(order) for key in keys], ranks], names=[*names, "rank"])
     newest = ranked.group_by(names, use_threads=False).aggregate([("rank", "max")]).column("rank_max")
     rows = order.take(newest)
     last, (event, part) = facts.take(rows).append_column("row", rows), emptied
