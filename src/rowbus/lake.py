@@ -20,7 +20,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from rowbus.errors import ConfigurationError
+from rowbus.errors import ConfigurationError, StorageError
 from rowbus.running.backoff import doubling
 from rowbus.running.setting_types import time_span
 from rowbus.spark.lake.storage import check_storage
@@ -41,9 +41,9 @@ def complete(*, to: str | Path | None = None) -> dict[str, Completeness]:
     """Return how far each table of a lake is that is followed, by the names in the database.
 
     `to` is the lake's folder; without it, the environment variable ROWBUS_LAKE says which. Raises ConfigurationError
-    when neither does.
+    when neither does, StorageError where the lake cannot be read.
     """
-    return _folder(to).complete()
+    return _look(_folder(to))
 
 
 def is_complete(
@@ -52,7 +52,8 @@ def is_complete(
     """Return whether tables show a transaction, or all that was committed before a time by the database's clock.
 
     `until` is a time (UTC unless it says another zone), or a token of `Log.position`. Each of `tables`, as
-    `shop.orders` or `shop.*`, has to be followed: nothing is complete in an empty lake. Raises ConfigurationError.
+    `shop.orders` or `shop.*`, has to be followed: nothing is complete in an empty lake. Raises as `complete`, and
+    ConfigurationError for another `until`.
     """
     return is_shown(complete(to=to), tables, _checked(until))
 
@@ -67,12 +68,12 @@ async def visible(
     """Wait until `is_complete`, and say whether it came true `within` a span such as `30s`; None waits without end.
 
     Looks at once, and then ever less often, every second at most. A transaction that was rolled back has nothing to
-    show, and counts as shown. Raises ConfigurationError.
+    show, and counts as shown. Raises as `is_complete`.
     """
     wanted, folder = _checked(until), await asyncio.to_thread(_folder, to)
     end = None if within is None else time.monotonic() + time_span(within).total_seconds()
     looks = 0
-    while not is_shown(await asyncio.to_thread(folder.complete), tables, wanted):
+    while not is_shown(await asyncio.to_thread(_look, folder), tables, wanted):
         looks += 1
         pause = doubling(looks, first=_FIRST, most=_LONGEST)
         left = pause if end is None else end - time.monotonic()
@@ -92,6 +93,14 @@ def _folder(to: str | Path | None) -> LakeFolder:
     if "://" in folder.path:
         check_storage(folder.path)
     return folder
+
+
+def _look(folder: LakeFolder) -> dict[str, Completeness]:
+    try:
+        return folder.complete()
+    except OSError as error:
+        text = f"The lake {folder.path} cannot be read: {str(error).partition(chr(10))[0]}"
+        raise StorageError(text, sqlstate=None, transient=True) from error
 
 
 def _checked(until: object) -> int | datetime:

@@ -17,8 +17,16 @@ from typer.testing import CliRunner
 import rowbus
 from rowbus.cli import app
 from rowbus.database.postgresql.database import Database
-from rowbus.errors import ConfigurationError
-from rowbus.spark.lake.tables.folder import Completeness, Copy, LakeFolder, completeness, is_shown
+from rowbus.errors import ConfigurationError, StorageError
+from rowbus.spark.lake.tables.folder import (
+    COMPLETE,
+    STATE,
+    Completeness,
+    Copy,
+    LakeFolder,
+    completeness,
+    is_shown,
+)
 from rowbus.spark.log_source.offset import LogOffset, TickPosition, offsets_to_json
 from rowbus.spark.log_source.snapshot_range import find_tick
 from rowbus.spark.pipelines.lake_tables import checkpoint_of
@@ -228,6 +236,13 @@ async def test_after_its_span_a_wait_says_that_it_was_in_vain(tmp_path: Path) ->
 
     assert not await rowbus.lake.visible(10, within=timedelta(milliseconds=1), to=tmp_path)
     assert await rowbus.lake.visible(9, within="0s", to=tmp_path)
+
+
+def test_a_lake_that_cannot_be_read_is_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / STATE / COMPLETE).mkdir(parents=True)
+
+    with pytest.raises(StorageError, match=r"^The lake .* cannot be read: .*Is a directory"):
+        rowbus.lake.complete(to=tmp_path)
 
 
 def test_the_environment_says_which_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

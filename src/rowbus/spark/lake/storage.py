@@ -27,7 +27,9 @@ _STORES: Final = {
 }
 """Object stores by their schemes, and what says who asks."""
 
-_RETRIED: Final = 30  # seconds; Google's library would ask again for a quarter of an hour
+_RETRIED: Final = (
+    30  # seconds for which a request is made again; Google's library would ask again for a quarter of an hour
+)
 _LOOK: Final = """
 import sys
 from rowbus.spark.lake.storage import file_system
@@ -106,7 +108,11 @@ def check_storage(path: str) -> None:
 @cache
 def _sign_in(path: str) -> None:
     """Raise OSError for an account that Azure gives no token for: PyArrow ends its process by a signal then."""
-    looked = subprocess.run([sys.executable, "-c", _LOOK, path], capture_output=True, check=False)
+    looking = [sys.executable, "-c", _LOOK, path]
+    try:
+        looked = subprocess.run(looking, capture_output=True, check=False, timeout=2 * _RETRIED)
+    except subprocess.TimeoutExpired:
+        raise OSError(f"Azure has not answered for {2 * _RETRIED} s.") from None
     if looked.returncode < 0:
         raise OSError("Azure gives no token for what the environment says.")
 
