@@ -360,6 +360,11 @@ def wants_context(context: rowbus.Context) -> Basket:
 MISTAKES: dict[str, tuple[Callable[[rowbus.Endpoint], None], str]] = {
     "twice": (lambda sales: sales.provide(Limits, Limits(4)), "Limits is provided already"),
     "neither": (lambda sales: sales.provide(Basket), "takes a value or a factory"),  # type: ignore[call-overload]
+    "a factory as the value": (
+        lambda sales: sales.provide(Basket, wants_context),
+        r"wants_context\(context\) is no Basket: give what makes one as factory=…",
+    ),
+    "a class as the value": (lambda sales: sales.provide(Basket, Basket), "is no Basket"),
     "two arguments": (
         lambda sales: sales.provide(Basket, factory=wants_two),  # type: ignore[arg-type]
         "must take nothing, or the handler's context",

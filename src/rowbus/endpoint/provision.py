@@ -5,12 +5,14 @@ Invariant: what is provided is settled before the endpoint starts.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from rowbus.endpoint.dependencies import NOTHING
 from rowbus.errors import ConfigurationError
+from rowbus.running.functions import described
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,12 +54,15 @@ class Provision:
         and left before the attempt ends, so that an error there fails the attempt; for a `def` handler in its thread.
         Scope "endpoint": it is called once at the start, left at the stop, and what it made is shared by all handlers.
         Call it before the handlers are registered. Raises ConfigurationError for a type that is provided already, for
-        a factory that takes more, and when the endpoint is started.
+        a factory that takes more or is given as the value, and when the endpoint is started.
         """
         if self._running is not None:
             raise ConfigurationError("The endpoint is started: provide before.")
         if (value is NOTHING) == (factory is None):
             raise ConfigurationError("provide(…) takes a value or a factory, one of them.")
+        if _is_maker(value, kind):
+            text = f"{described(value)} is no {kind.__name__}: give what makes one as factory=…"
+            raise ConfigurationError(text)
         if factory is None:
             self._handlers.dependencies.add_value(kind, value)
         else:
@@ -66,3 +71,10 @@ class Provision:
     def provides(self, kind: object) -> bool:
         """Say whether handlers that name this type in their signature are given it. No I/O."""
         return kind in self._handlers.dependencies
+
+
+def _is_maker(value: object, kind: object) -> bool:
+    """Say whether a value is a function or a class, where an object of a class is wanted."""
+    if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
+        return False
+    return (inspect.isfunction(value) or isinstance(value, type)) and not isinstance(value, kind)
