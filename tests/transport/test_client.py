@@ -7,6 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -471,7 +472,8 @@ def test_an_ambiguous_or_impossible_destination_is_refused_and_the_transaction_i
     own: psycopg.Connection, queue: QueueTable
 ) -> None:
     with listening_to(own) as wire:
-        for destination in ("Shop.Sales", "", "x" * 56):
+        given: list[Any] = ["Shop.Sales", "", "x" * 56, PlaceOrder, PlaceOrder("42")]
+        for destination in given:
             with pytest.raises(InvalidAddressError):
                 Client(own).send(destination, PlaceOrder("42"))
         with pytest.raises(MessageSerializationError):

@@ -167,8 +167,10 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         nothing is to be subscribed to. `limit` bounds how many of these messages all instances together handle, in a
         span of time or at a time. `retries` say how its failed messages are tried again, in place of `recoverability`;
         `time_limit` how long one call may take, in place of the setting. A `long` handler runs outside of transactions
-        and gets a `LongContext` (`def`: `SyncLongContext`). Raises ConfigurationError for what cannot be a handler.
+        and gets a `LongContext` (`def`: `SyncLongContext`). Raises ConfigurationError for what cannot be a handler, and
+        when the endpoint is started.
         """
+        self._require_stopped("register its handlers")
         check_time_limit(time_limit)
         if long and self.settings.transaction_mode is TransactionMode.NONE:
             text = "Mode NONE has no transaction in which a message could move: no long handlers."
@@ -204,8 +206,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         changes what is sent, in the order of `use`, and what is received, in the other order, before all steps. Returns
         what it is given. Raises ConfigurationError for what cannot be a step, and when the endpoint is started.
         """
-        if self._running is not None:
-            raise ConfigurationError(f"Endpoint {self.name} is started: add its steps before.")
+        self._require_stopped("add its steps")
         if isinstance(step, Mutator):
             checked_mutator(step)
             self._mutators.append(step)
@@ -220,8 +221,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
         Raises ConfigurationError when the endpoint is started, and in mode NONE, which has no transaction for it.
         """
-        if self._running is not None:
-            raise ConfigurationError(f"Endpoint {self.name} is started: add what it has before.")
+        self._require_stopped("add what it has")
         if self.settings.transaction_mode is TransactionMode.NONE:
             raise ConfigurationError("Mode NONE has no transaction, which a saga needs: use another mode.")
         if not hasattr(addition, "component"):
@@ -240,8 +240,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         Raises ConfigurationError for what cannot be called so, and when the endpoint is started.
         """
         check_function(observer, "What observes an endpoint", "event")
-        if self._running is not None:
-            raise ConfigurationError(f"Endpoint {self.name} is started: have it observed before.")
+        self._require_stopped("have it observed")
         self._observers.append(observer)
         return observer
 

@@ -29,6 +29,7 @@ Provided: TypeAlias = T | Awaitable[T] | AbstractContextManager[T] | AbstractAsy
 class Provision:
     """The part of an endpoint that provides."""
 
+    name: str
     _handlers: Handlers
     _running: RunningEndpoint | None
 
@@ -56,8 +57,7 @@ class Provision:
         Call it before the handlers are registered. Raises ConfigurationError for a type that is provided already, for
         a factory that takes more or is given as the value, and when the endpoint is started.
         """
-        if self._running is not None:
-            raise ConfigurationError("The endpoint is started: provide before.")
+        self._require_stopped("provide")
         if (value is NOTHING) == (factory is None):
             raise ConfigurationError("provide(…) takes a value or a factory, one of them.")
         if _is_maker(value, kind):
@@ -67,6 +67,11 @@ class Provision:
             self._handlers.dependencies.add_value(kind, value)
         else:
             self._handlers.dependencies.add(kind, factory, scope)
+
+    def _require_stopped(self, what: str) -> None:
+        """Raise ConfigurationError, which says what is to be done before, when the endpoint is started."""
+        if self._running is not None:
+            raise ConfigurationError(f"Endpoint {self.name} is started: {what} before.")
 
     def provides(self, kind: object) -> bool:
         """Say whether handlers that name this type in their signature are given it. No I/O."""

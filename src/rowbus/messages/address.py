@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol, cast
 
 from rowbus.errors import ConfigurationError, InvalidAddressError, QueueNotFoundError
 from rowbus.running.bounded import MOST
@@ -328,6 +328,8 @@ def address_of(given: str | QueueAddress, addresses: Addresses) -> QueueAddress:
     database's kind.
     """
     if not isinstance(given, QueueAddress):
+        if not isinstance(cast("object", given), str):
+            raise refused(repr(given), "give the queue's name, or a rowbus.QueueAddress")
         return _named(given, addresses)
     if given.backend != addresses.backend:
         reason = f"it is one of {given.backend}, and this is {addresses.backend}"
