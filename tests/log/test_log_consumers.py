@@ -70,6 +70,19 @@ async def test_a_handler_need_not_take_a_context(orders: Orders) -> None:
         await orders.finished("two")
 
 
+async def test_no_consumer_is_registered_while_the_log_is_started(orders: Orders) -> None:
+    log = orders.log()
+
+    @log.consumer("one", settings=QUICK)
+    async def one(_event: rowbus.Event) -> None: ...
+
+    async with log:
+        with pytest.raises(
+            rowbus.ConfigurationError, match="Log orders is started: register its consumers before"
+        ):
+            log.consumer("two")
+
+
 async def test_a_batch_handler_is_given_a_list_of_up_to_chunk_size(orders: Orders) -> None:
     log, calls = orders.log(), list[list[str | None]]()
 

@@ -110,8 +110,10 @@ class Consuming(Serving):
         the name of one of its fields, keeps the events of one key in order among the workers of the settings and
         behind a retry. `subconsumer` makes this process that subconsumer of a cooperative consumer. With
         `lanes=rowbus.by_key(8)` all processes share the events by their keys, whose order holds in all of them: each
-        lane reads the log for itself. Raises ConfigurationError.
+        lane reads the log for itself. Raises ConfigurationError, also when the log is started.
         """
+        if self._running:
+            raise ConfigurationError(f"Log {self.name} is started: register its consumers before.")
         if callable(name) or not name:
             raise ConfigurationError(
                 'A consumer needs a name, under which its position is kept: @log.consumer("revenue").'
