@@ -386,12 +386,10 @@ def test_mistakes_are_refused(mistake: str) -> None:
         act(sales)
 
 
-async def test_nothing_is_provided_and_no_handler_registered_while_the_endpoint_runs(
+async def test_nothing_is_provided_while_the_endpoint_runs(
     endpoints: Endpoints,
 ) -> None:
     sales = endpoints.make("Sales")
     async with sales:
         with pytest.raises(rowbus.ConfigurationError, match="is started: provide before"):
             sales.provide(Limits, Limits(3))
-        with pytest.raises(rowbus.ConfigurationError, match="is started: register its handlers before"):
-            sales.handler(lambda _order: None)

@@ -167,10 +167,8 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         nothing is to be subscribed to. `limit` bounds how many of these messages all instances together handle, in a
         span of time or at a time. `retries` say how its failed messages are tried again, in place of `recoverability`;
         `time_limit` how long one call may take, in place of the setting. A `long` handler runs outside of transactions
-        and gets a `LongContext` (`def`: `SyncLongContext`). Raises ConfigurationError for what cannot be a handler, and
-        when the endpoint is started.
+        and gets a `LongContext` (`def`: `SyncLongContext`). Raises ConfigurationError for what cannot be a handler.
         """
-        self._require_stopped("register its handlers")
         check_time_limit(time_limit)
         if long and self.settings.transaction_mode is TransactionMode.NONE:
             text = "Mode NONE has no transaction in which a message could move: no long handlers."
