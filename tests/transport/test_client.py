@@ -15,7 +15,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
 from rowbus import AsyncClient, Client, QueueAddress, ReturnCode
-from rowbus.database.postgresql.connection import Session
+from rowbus.database.postgresql.connection import BLOCK_SIZE, Session
 from rowbus.errors import (
     ConfigurationError,
     ConnectionLostError,
@@ -159,11 +159,18 @@ def test_many_messages_are_sent_all_or_none(
             yield order
             own.execute("select 1")  # what was given before has left
 
+    def failing(own: psycopg.Connection) -> Iterator[PlaceOrder]:
+        yield PlaceOrder("x" * BLOCK_SIZE)
+        own.execute("select %s", [])  # which the driver refuses, and the server never sees
+
     with psycopg.connect(database, autocommit=autocommit) as own:
         for given in (broken_orders(), asking(own)):
             with pytest.raises(LookupError, match="the file ends here"):
                 Client(own).send_many("Sales", given)
             own.commit()
+        with pytest.raises(StorageError):
+            Client(own).send_many("Sales", failing(own))
+        own.commit()
 
     assert bodies(session, queue) == []
 

@@ -136,9 +136,7 @@ class Recovery:
         delivery.headers[Header.MESSAGE_ID] = delivery.headers.get(Header.MESSAGE_ID) or delivery.id
         attempt = FailedAttempt(failed.error, failed.failures, delivery.headers, self._now(), retries)
         if delivery.forward_to is not None and isinstance(failed.error, QueueNotFoundError):
-            return Decision(
-                attempt, HOPELESS
-            )  # the queue that it was to be sent on to is missing (SqlServer#947)
+            return Decision(attempt, HOPELESS)  # its next queue is missing (SqlServer#947)
         try:
             return Decision(attempt, self._possible(self._policy.decide(attempt)))
         except StorageError:

@@ -165,10 +165,7 @@ def refuse_forgotten(context: Awaiting) -> None:
 
 
 def refuse_unbegun(function: Callable[..., object], returned: object) -> None:
-    """Raise HandlerError if a handler returned what nobody awaits, iterates or enters: it would do nothing.
-
-    That is a coroutine or a generator, or the context manager that contextlib makes of one.
-    """
+    """Raise HandlerError for a coroutine, a generator or the context manager of one that a handler returned."""
     work = getattr(returned, "gen", returned)
     if not isinstance(work, (Coroutine, Generator, AsyncGenerator)):
         return

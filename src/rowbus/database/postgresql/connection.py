@@ -392,11 +392,11 @@ class Session:
         try:
             with nullcontext() if begins_by_itself else self.connection.transaction():
                 yield
-        except psycopg.Error as error:
-            raise translate(error, connection=self.connection) from error
-        except BaseException:
-            if begins_by_itself and self.connection.info.transaction_status in _IN_TRANSACTION:
-                self.connection.rollback()
+        except BaseException as error:
+            if begins_by_itself and self.connection.info.transaction_status == TransactionStatus.INTRANS:
+                self.connection.rollback()  # it could be committed
+            if isinstance(error, psycopg.Error):
+                raise translate(error, connection=self.connection) from error
             raise
 
     def notified(self, timeout: float) -> bool:

@@ -137,7 +137,7 @@ def encoder(kind: type, names: Names) -> Encode:
 
 
 def _is_doubtful(body: bytes) -> bool:
-    """Say whether msgspec's fast way may have written a value for which .NET has another form, or none."""
+    """Say whether .NET might write a value of this body in another form, or not at all."""
     # No loop, which takes four times as long.
     return b'"P' in body or b'"-P' in body or b"null" in body or b"NaN" in body or b"Infinity" in body
 

@@ -148,11 +148,11 @@ class Processor:
         return await self._recover(row, entry, session, fate, afterwards)
 
     def relied_on(self, missing: QueueNotFoundError) -> bool:
-        """Say whether a queue that is gone was remembered, and so not asked about: that is no failure of a message."""
+        """Forget a queue that is gone, and say whether it was remembered: no message is to blame then."""
         return self._destinations.forget(missing.queue)
 
     def was_ended(self, session: ReceiveSession) -> bool:
-        """Say whether a handler has ended the transaction: its commit took the received messages out of the queue."""
+        """Say whether a handler has ended the transaction, and so taken what was received out of the queue."""
         return self._in_transaction and session.ended
 
     def renewed(self, row: MessageRow, session: ReceiveSession) -> Leaving:
