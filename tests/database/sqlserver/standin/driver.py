@@ -1,24 +1,31 @@
 """The face of `mssql_python`: connections and cursors of the DB-API, on a database of the tests' PostgreSQL.
 
-Connections block, and belong to the thread that uses them, as the real ones do.
+Connections block, and belong to the thread that uses them, as the real ones do. PostgreSQL's session of one that is
+closed is reset and kept for one to come: it knows the catalogue, which a new one would read anew.
 
 Invariant: what callers see (marks, answers, exceptions, descriptions in lower case) is what the real driver shows.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.resources import files
 from typing import Any, Self
 
 import psycopg
 from mssql_python import exceptions as driver
+from psycopg.pq import TransactionStatus
 
 from tests.database.sqlserver.standin.faults import Fault, Gone, lost, raised
 from tests.database.sqlserver.standin.machine import Answer, Machine
 from tests.database.sqlserver.standin.running import run
 
 SERVER_SQL = files("tests.database.sqlserver.standin").joinpath("server.sql").read_text("utf-8")
+RESET = "close all; unlisten *; reset all; discard temp; select pg_advisory_unlock_all()"
+
+_kept = defaultdict[str, list[psycopg.Connection[Any]]](list)  # by DSN
 
 
 def prepare_database(dsn: str) -> None:
@@ -32,11 +39,33 @@ def connect(dsn: str) -> Connection:
 
     Raises the driver's OperationalError.
     """
+    kept = _kept[dsn]
     try:
-        connection = psycopg.connect(dsn, autocommit=True, options="-c search_path=dbo,sys -c timezone=UTC")
+        return Connection(_living(kept) or _new(dsn), kept)
     except psycopg.OperationalError as error:
         raise lost() from error
-    return Connection(connection)
+
+
+def _new(dsn: str) -> psycopg.Connection[Any]:
+    return psycopg.connect(dsn, autocommit=True, options="-c search_path=dbo,sys -c timezone=UTC")
+
+
+def _living(kept: list[psycopg.Connection[Any]]) -> psycopg.Connection[Any] | None:
+    """Take one that still answers: a test may have had its session ended."""
+    while kept:
+        connection = kept.pop()
+        with suppress(psycopg.Error):
+            connection.execute("")
+            return connection
+        connection.close()
+    return None
+
+
+def close_kept() -> None:
+    """Close the sessions that are kept."""
+    while _kept:
+        for connection in _kept.popitem()[1]:
+            connection.close()
 
 
 class Connection:
@@ -46,13 +75,15 @@ class Connection:
 
     autocommit = True
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], kept: list[psycopg.Connection[Any]]) -> None:
         self._connection = connection
+        self._kept = kept
+        self._is_closed = False
         self._machine = Machine(connection, catalog=connection.info.dbname)
 
     @property
     def closed(self) -> bool:
-        return self._connection.closed
+        return self._is_closed or self._connection.closed
 
     def cursor(self) -> Cursor:
         self._check()
@@ -62,6 +93,15 @@ class Connection:
         return self.cursor().execute(operation, *parameters)
 
     def close(self) -> None:
+        if self.closed:
+            return
+        self._is_closed = True
+        if self._connection.info.transaction_status is not TransactionStatus.ACTIVE:
+            with suppress(psycopg.Error):
+                self._connection.rollback()
+                self._connection.execute(RESET)
+                self._kept.append(self._connection)
+                return
         self._connection.close()
 
     def cancel(self) -> None:
