@@ -6,17 +6,21 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, LiteralString
 
+import psycopg
 import pytest
 
 from rowbus.database.backends import open_database
 from rowbus.database.statements import control
 from rowbus.errors import ConnectionLostError
 from rowbus.running.scope import Scope, note_tasks
+from rowbus.running.waiting import cancel
 from rowbus.work.attempt import attempt
 from rowbus.work.fate import Ending
 from tests.conformance.transport import eventually
 
 if TYPE_CHECKING:
+    from psycopg.pq.abc import PGconn
+
     from rowbus.database import sessions
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.receive_session import ReceiveSession
@@ -46,15 +50,50 @@ async def test_what_runs_on_a_session_fails_before_the_session_is_closed(asynchr
     assert isinstance(running.exception(), ConnectionLostError)
 
 
-async def test_a_stream_that_was_left_keeps_no_session_open(asynchronous: AsyncSession) -> None:
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_stream_that_was_left_keeps_no_session_open(
+    asynchronous: AsyncSession, *, is_cancelled: bool
+) -> None:
     rows: Any = asynchronous.connection.cursor().stream("select 1 from generate_series(1, 3)")
     await anext(rows)
 
-    await asynchronous.close()
+    closing = asyncio.ensure_future(asynchronous.close())
+    if is_cancelled:
+        await asyncio.sleep(0)  # it has begun
+        await cancel([closing])
+    await eventually(lambda: asynchronous.closed)
 
-    assert asynchronous.closed
+    assert closing.done()
     with suppress(Exception):  # of the driver's, about the connection
         await rows.aclose()
+
+
+@pytest.mark.parametrize("name", ["connect", "connect_sender", "connect_receiver"])
+async def test_an_opening_that_is_cancelled_leaves_no_connection(
+    database: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The driver lets others run when an answer has come, once in a while: here always."""
+    monkeypatch.setattr(psycopg.waiting, "MAX_BUSY_TIME", -1)
+    made, init = list[psycopg.AsyncConnection[Any]](), psycopg.AsyncConnection.__init__
+    is_made = asyncio.Event()
+
+    def noted(connection: psycopg.AsyncConnection[Any], pgconn: PGconn) -> None:
+        made.append(connection)
+        is_made.set()
+        init(connection, pgconn)
+
+    monkeypatch.setattr(psycopg.AsyncConnection, "__init__", noted)
+    for turns in range(5):
+        is_made.clear()
+        opening = asyncio.ensure_future(getattr(open_database(database), name)())
+        await is_made.wait()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await cancel([opening])
+        if not opening.cancelled():
+            await opening.result().close()
+
+    assert [connection.closed for connection in made] == [True] * 5
 
 
 async def test_a_session_on_which_nothing_runs_is_closed_in_its_transaction_too(

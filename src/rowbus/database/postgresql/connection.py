@@ -293,22 +293,26 @@ class AsyncSession:
         return self.connection.closed
 
     async def close(self) -> None:
-        """Close the connection after its running statement has failed; harmless when it is closed or broken."""
-        await self._have_running_fail()
-        await close(self.connection)
+        """Close the connection after its running statement has failed; harmless when it is closed or broken.
+
+        It is closed also if the caller is cancelled meanwhile.
+        """
+        if self.connection.lock.locked():
+            self._give_up()
+            await asyncio.shield(self._have_running_fail())
+        else:
+            await close(self.connection)
 
     async def _have_running_fail(self) -> None:
-        """End the connection's traffic, if something runs on it, and wait until that has failed.
+        """Wait until what runs on the connection has failed, as its traffic has ended; then close it.
 
         Closing frees memory of libpq's that a running statement still reads. A stream that was left half read holds the
         driver's lock without running: it delays the close by a second at most.
         """
-        lock = self.connection.lock
-        if lock.locked():
-            self._give_up()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_TIME_TO_FAIL), lock:
-                    pass
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_TIME_TO_FAIL), self.connection.lock:
+                pass
+        await close(self.connection)
 
 
 def raise_first_failure(

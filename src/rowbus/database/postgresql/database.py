@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -113,9 +113,13 @@ class Database:
         ended = sum(loop.times for loop in process.ENDED.values())
         return make_conninfo(self._conninfo, application_name=marked(self._application_name, ended))
 
-    async def configure(self, connection: psycopg.AsyncConnection[TupleRow]) -> None:
+    async def configure(
+        self, connection: psycopg.AsyncConnection[TupleRow], level: psycopg.IsolationLevel | None = None
+    ) -> None:
         """Make a new connection what the invariant says."""
         try:
+            if level is not None:
+                await connection.set_isolation_level(level)
             cursor = await connection.execute(_preparation())
             self._choose_plans(connection, await cursor.fetchone())
         except BaseException:  # cancelled, perhaps, and only this frame knows the connection
@@ -126,8 +130,7 @@ class Database:
         """Open an asynchronous session; raises ConnectionLostError when that fails."""
         try:
             connection = await psycopg.AsyncConnection.connect(self.conninfo, autocommit=True)
-            await connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
-            await self.configure(connection)
+            await self.configure(connection, psycopg.IsolationLevel.READ_COMMITTED)
         except psycopg.Error as error:
             raise translate(error) from error
         return AsyncSession(connection)
@@ -160,13 +163,13 @@ class Database:
     @contextmanager
     def session(self) -> Generator[Session]:
         """Open a synchronous session and close it again; raises ConnectionLostError when that fails."""
-        try:
-            connection = psycopg.connect(self.conninfo, autocommit=True)
-            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-            self._choose_plans(connection, connection.execute(_preparation()).fetchone())
-        except psycopg.Error as error:
-            raise translate(error) from error
-        with connection:
+        with ExitStack() as opened:
+            try:
+                connection = opened.enter_context(psycopg.connect(self.conninfo, autocommit=True))
+                connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+                self._choose_plans(connection, connection.execute(_preparation()).fetchone())
+            except psycopg.Error as error:
+                raise translate(error) from error
             yield Session(connection)
 
     def keeps_sessions(self) -> bool:

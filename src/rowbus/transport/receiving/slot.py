@@ -456,12 +456,10 @@ class Slot:
                 await self._close()
 
     async def _close(self) -> None:
-        if self._session is not None:
-            session, self._session = self._session, None
-            await session.close()
-        if self._outbox is not None:
-            outbox, self._outbox = self._outbox, None
-            await outbox.close()
+        async with AsyncExitStack() as closing:
+            for session in filter(None, (self._session, self._outbox)):
+                closing.push_async_callback(session.close)
+            self._session = self._outbox = None
 
 
 def _is_of_the_row(error: Exception) -> bool:
