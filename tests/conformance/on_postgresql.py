@@ -119,13 +119,10 @@ class PostgreSQL(Backend):
         command = self._on(
             queue,
             "insert into {queue} (headers, body, due)"
-            " values (%s, %s, timestamptz(now() at time zone 'UTC') + (%s || ' milliseconds')::interval)"
-            " returning id::text",
+            " values (%s, %s, now() + (%s || ' milliseconds')::interval) returning id::text",
         )
-        async with await psycopg.AsyncConnection.connect(self.dsn, autocommit=True) as connection:
-            await connection.execute("set timezone to 'UTC'")
-            cursor = await connection.execute(command, (headers_text, body, round(due_in * 1000)))
-            row = await cursor.fetchone()
+        cursor = await self.connection.execute(command, (headers_text, body, round(due_in * 1000)))
+        row = await cursor.fetchone()
         assert row is not None
         return str(row[0])
 

@@ -417,11 +417,12 @@ def test_values_must_be_kept_for_some_time() -> None:
 # ------------------------------------------------------------------------------------------------------------- sweep
 
 
-async def keep(backend: Backend, value_id: str, keep_for: timedelta, content: bytes = b'"AQID"') -> None:
+async def keep(backend: Backend, *value_ids: str, keep_for: timedelta) -> None:
     address = backend.queue(VALUES)
     session = await backend.database.connect()
-    value = KeptValue(address, value_id, content, keep_for)
-    await run_as_one(session, list(claimed_values(address).keep(value, keep_for)))
+    for value_id in value_ids:
+        value = KeptValue(address, value_id, b'"AQID"', keep_for)
+        await run_as_one(session, list(claimed_values(address).keep(value, keep_for)))
     await session.close()
 
 
@@ -432,8 +433,8 @@ def uuid(number: int) -> str:
 async def test_the_keeper_sweeps_what_is_over_and_nothing_younger(endpoints: Endpoints) -> None:
     backend = endpoints.backend
     await install(backend)
-    for number in range(250):
-        await keep(backend, uuid(number), timedelta(microseconds=1) if number else timedelta(hours=1))
+    await keep(backend, uuid(0), keep_for=timedelta(hours=1))
+    await keep(backend, *map(uuid, range(1, 250)), keep_for=timedelta(microseconds=1))
     pool = backend.pool()
     await pool.open()
     keeper = ClaimKeeper(pool, backend.queue(VALUES), Alarm(lambda *_: None))
@@ -449,7 +450,7 @@ async def test_the_keeper_sweeps_what_is_over_and_nothing_younger(endpoints: End
 async def test_a_running_endpoint_sweeps_its_table(endpoints: Endpoints) -> None:
     backend = endpoints.backend
     await install(backend)
-    await keep(backend, uuid(1), timedelta(milliseconds=1))
+    await keep(backend, uuid(1), keep_for=timedelta(milliseconds=1))
     sales = endpoints.make("Sales")
     sales.use(CHECK)
     async with sales:

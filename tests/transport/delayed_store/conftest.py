@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
 from rowbus.running import backoff
-from rowbus.testing import temporary_database
 from rowbus.transport.delayed_store import decisions
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import Endpoints
@@ -19,33 +18,26 @@ __all__ = ["case", "endpoints", "transport"]
 QUICKLY = 0.05
 
 
-@pytest.fixture
-def other_database(backend_dsn: str) -> Iterator[str]:
-    """Give a second, empty database, on the same server as the queues'."""
-    with temporary_database(backend_dsn) as dsn:
-        yield dsn
-
-
 @pytest.fixture(params=[SHARED, FOREIGN])
 async def place(
-    request: pytest.FixtureRequest, backend: Backend, endpoints: Endpoints, other_database: str
+    request: pytest.FixtureRequest, backend: Backend, endpoints: Endpoints
 ) -> AsyncIterator[Place]:
     """Give a store in the queues' database, and one elsewhere: the test runs with each."""
-    async with Place.open(request.param, backend, endpoints, other_database) as place:
+    async with Place.open(request.param, backend, endpoints) as place:
         yield place
 
 
 @pytest.fixture
-async def shared(backend: Backend, endpoints: Endpoints, other_database: str) -> AsyncIterator[Place]:
+async def shared(backend: Backend, endpoints: Endpoints) -> AsyncIterator[Place]:
     """Give a store in the queues' database."""
-    async with Place.open(SHARED, backend, endpoints, other_database) as place:
+    async with Place.open(SHARED, backend, endpoints) as place:
         yield place
 
 
 @pytest.fixture
-async def foreign(backend: Backend, endpoints: Endpoints, other_database: str) -> AsyncIterator[Place]:
+async def foreign(backend: Backend, endpoints: Endpoints) -> AsyncIterator[Place]:
     """Give a store in a database of its own."""
-    async with Place.open(FOREIGN, backend, endpoints, other_database) as place:
+    async with Place.open(FOREIGN, backend, endpoints) as place:
         yield place
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import psycopg
 
 import rowbus
+from rowbus.testing import temporary_database
 from tests.conformance.endpoints import Endpoints, PlaceOrder
 from tests.conformance.on_postgresql import queue
 from tests.conformance.transport import eventually
@@ -59,13 +60,12 @@ class Place:
 
     @classmethod
     @asynccontextmanager
-    async def open(
-        cls, kind: str, backend: Backend, endpoints: Endpoints, other: str
-    ) -> AsyncGenerator[Self]:
-        dsn = backend.dsn if kind == SHARED else other
-        async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
-            yield cls(kind, backend, endpoints, dsn, connection, Faults(), [])
-            await endpoints.stop_all()
+    async def open(cls, kind: str, backend: Backend, endpoints: Endpoints) -> AsyncGenerator[Self]:
+        """Have the store in the queues' database, or in another one on their server."""
+        with nullcontext(backend.dsn) if kind == SHARED else temporary_database(backend.dsn) as dsn:
+            async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+                yield cls(kind, backend, endpoints, dsn, connection, Faults(), [])
+                await endpoints.stop_all()
 
     def store(self) -> rowbus.DelayedMessageStore:
         """Make the store, as another process would have it."""

@@ -49,7 +49,7 @@ async def test_a_message_that_a_stranger_put_into_the_timeouts_queue_reaches_no_
 async def test_a_due_message_reaches_no_table_but_a_queue(place: Place) -> None:
     await place.backend.execute('create table "Notes" (id uuid, expires timestamp, headers text, body bytea)')
     async with place.sales(place.retrying(7)) as sales:
-        await sales.send("Notes", order(1), delay=SOON)
+        await sales.send("Notes", order(1), delay=STORED)
         await place.wait_for_rows(1, ERROR)
         await place.wait_until_nothing_is_left()
     (row,) = await place.backend.rows(ERROR)
@@ -61,7 +61,7 @@ async def test_a_message_for_a_missing_queue_goes_to_the_error_queue_at_once_wit
     place: Place,
 ) -> None:
     async with place.sales(place.retrying(7)) as sales:
-        message_id = await sales.send("Billing", order(1), delay=SOON)
+        message_id = await sales.send("Billing", order(1), delay=STORED)
         await place.wait_for_rows(1, ERROR)
         await place.wait_until_nothing_is_left()
         (row,) = await place.backend.rows(ERROR)
@@ -81,7 +81,7 @@ async def test_a_message_for_a_missing_queue_goes_to_the_error_queue_at_once_wit
 
 async def test_returned_to_its_failed_queue_it_reaches_the_destination_that_now_exists(place: Place) -> None:
     async with place.sales() as sales:
-        await sales.send("Billing", order(1), delay=SOON)
+        await sales.send("Billing", order(1), delay=STORED)
         await place.wait_for_rows(1, ERROR)
         (failed,) = await place.backend.rows(ERROR)
         await place.backend.create_queue(BILLING)
@@ -104,7 +104,7 @@ async def test_a_message_gets_exactly_its_retries_whichever_instance_makes_them(
     async with first:
         for other in others:
             await other.start()
-        await first.send("Billing", order(1), delay=SOON)
+        await first.send("Billing", order(1), delay=STORED)
         await place.wait_for_rows(1, ERROR)
         await place.wait_until_nothing_is_left()
 
@@ -117,7 +117,7 @@ async def test_a_failure_is_counted_in_the_store(place: Place) -> None:
     await place.refuse_messages()
 
     async with place.sales(place.retrying(1000)) as sales:
-        await sales.send("Billing", order(1), delay=SOON)
+        await sales.send("Billing", order(1), delay=STORED)
 
         async def counted() -> bool:
             kept = await place.kept()
@@ -135,7 +135,7 @@ async def test_what_goes_to_the_error_queue_holds_up_no_others(place: Place) -> 
 
     async with place.sales() as sales:
         for number in range(20):
-            await sales.send("Missing" if number % 2 else "Billing", order(number), delay=SOON)
+            await sales.send("Missing" if number % 2 else "Billing", order(number), delay=STORED)
         await place.wait_for_rows(10, BILLING)
         await place.wait_for_rows(10, ERROR)
         await place.wait_until_nothing_is_left()
@@ -160,7 +160,7 @@ async def test_failures_of_the_error_handling_below_the_rate_are_not_critical(pl
 
     async with place.sales(settings) as sales:
         await place.backend.drop_queue(ERROR)
-        await sales.send("Billing", order(1), delay=SOON)
+        await sales.send("Billing", order(1), delay=STORED)
         await never(lambda: bool(place.critical), 0.5)
         await place.backend.create_queue(ERROR)
 
@@ -173,7 +173,7 @@ async def test_dispatching_that_fails_for_long_is_critical_once(place: Place) ->
     )
 
     async with place.sales(settings) as sales:
-        await sales.send("Billing", order(1), delay=SOON)
+        await sales.send("Billing", order(1), delay=STORED)
         await eventually(lambda: bool(place.critical))
         await never(lambda: len(place.critical) > 1, 0.2)
         await place.accept_messages()
