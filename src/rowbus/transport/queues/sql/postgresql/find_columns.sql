@@ -16,7 +16,9 @@ inner join pg_catalog.pg_class as relation
 cross join lateral (
     select
         coalesce(array_agg(attribute.attname::text), '{}') as names,
-        coalesce(array_agg(translate(format_type(attribute.atttypid, attribute.atttypmod), '"', '')), '{}') as types,
+        coalesce(
+            array_agg(translate(format_type(attribute.atttypid, attribute.atttypmod), '"', '')), '{}'
+        ) as types,
         coalesce(array_agg(not attribute.attnotnull), '{}') as nullable,
         coalesce(array_agg(attribute.atthasdef or attribute.attidentity <> ''), '{}') as filled
     from pg_catalog.pg_attribute as attribute
