@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
+import rowbus as bus
 from tests.fixtures.command_line import Ask, CommandLine, as_role
 from tests.fixtures.every import every
 from tests.fixtures.pooler import Pooled
@@ -24,8 +26,15 @@ def examined(rowbus: CommandLine, **environment: str) -> tuple[int, dict[str, di
     return done.returncode, {finding["subject"]: finding for finding in json.loads(done.stdout)}
 
 
-def test_a_database_in_order_fails_nothing(rowbus: CommandLine) -> None:
-    rowbus("queue", "create", "Sales")
+def test_a_database_in_order_fails_nothing(rowbus: CommandLine, ask: Ask, database: str) -> None:
+    quote = "execute format('alter database %I set quote_all_identifiers to on', current_database())"
+    ask(f"do $$ begin {quote}; end $$")
+    sales = bus.Endpoint("Sales", database=database)
+
+    @sales.handler("Shop.Pack", long=True)
+    def pack(message: dict[str, Any]) -> None: ...
+
+    asyncio.run(sales.install())
 
     code, findings = examined(rowbus)
 
@@ -33,6 +42,7 @@ def test_a_database_in_order_fails_nothing(rowbus: CommandLine) -> None:
     assert set(findings) >= {"server", "connection", "durability", "time zone", "connections", "snapshots"}
     assert findings["server"]["level"] == "ok"
     assert findings['"public"."Sales"']["level"] == "ok"
+    assert '"public"."Sales.Running"' not in findings
     shown = rowbus("doctor")
     assert shown.returncode == 0
     assert findings["server"]["text"] in shown.stdout

@@ -113,12 +113,27 @@ def test_a_full_disk_is_measured_by_its_server() -> None:
     assert full.values[("db1:5432",)] == 1
 
 
-@every("error", [errors.InvalidSqlStatementName("no _p1"), errors.DuplicatePreparedStatement("no _p1")])
-def test_statements_that_sessions_share_look_like_a_pooler(error: psycopg.Error) -> None:
-    assert str(translate(error, PURGE)) == (
-        'Failed to purge "public"."Sales": no _p1. This looks like a pooler in transaction mode, whose sessions share '
-        "prepared statements: give the connection prepare_threshold=None"
-    )
+SHARED = "This looks like a pooler in transaction mode, whose sessions share prepared statements: give the connection "
+APART = (
+    "This pooler lends a connection for one statement, and a message takes several in one transaction: have it do so "
+    "for a transaction (PgBouncer: pool_mode = transaction), or connect to the server itself"
+)
+ONE_EACH = "transaction blocks not allowed in statement pooling mode"
+
+
+@every(
+    "error, text",
+    [
+        (errors.InvalidSqlStatementName("no _p1"), f"no _p1. {SHARED}prepare_threshold=None"),
+        (errors.DuplicatePreparedStatement("no _p1"), f"no _p1. {SHARED}prepare_threshold=None"),
+        (
+            errors.ProtocolViolation(ONE_EACH),
+            f"{ONE_EACH}. {APART}",
+        ),
+    ],
+)
+def test_what_looks_like_a_pooler_says_what_to_do(error: psycopg.Error, text: str) -> None:
+    assert str(translate(error, PURGE)) == f'Failed to purge "public"."Sales": {text}'
 
 
 @every("error", [errors.UndefinedTable(), errors.InvalidSchemaName()])

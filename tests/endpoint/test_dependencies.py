@@ -386,10 +386,25 @@ def test_mistakes_are_refused(mistake: str) -> None:
         act(sales)
 
 
-async def test_nothing_is_provided_while_the_endpoint_runs(
+async def test_nothing_is_added_of_which_the_start_takes_care_while_the_endpoint_runs(
     endpoints: Endpoints,
 ) -> None:
+    async def take(_message: object) -> None: ...
+
     sales = endpoints.make("Sales")
+    sales.handler("Shop.Shipped", subscribe=True)(take)
     async with sales:
         with pytest.raises(rowbus.ConfigurationError, match="is started: provide before"):
             sales.provide(Limits, Limits(3))
+        for late in (
+            {"subscribe": True},
+            {"long": True},
+            {"limit": rowbus.RateLimit("1/second")},
+        ):
+            with pytest.raises(
+                rowbus.ConfigurationError, match="are registered before their endpoint starts"
+            ):
+                sales.handler("Shop.Late", **late)(take)
+        sales.handler("Shop.Shipped", subscribe=True)(take)
+        sales.handler("Shop.Late", subscribe=False)(take)
+    sales.handler("Shop.Later", subscribe=True)(take)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ SETTINGS: Any = rowbus.EndpointSettings
 CONSUMER: Any = rowbus.ConsumerSettings
 ENDPOINT: Any = rowbus.Endpoint
 LOG: Any = rowbus.Log("postgresql://", "orders")
+REQUESTS: Any = rowbus.AsyncRequestClient("Web", database="postgresql://")
+SPAN = timedelta(seconds=5)
 
 
 def handler(**options: object) -> object:
@@ -82,6 +85,13 @@ def handler(**options: object) -> object:
         (
             lambda: ENDPOINT("S").every(5)(dict),
             "5 is no schedule: give a datetime.timedelta, or a cron expression as in '0 7 * * mon-fri'.",
+        ),
+        (lambda: asyncio.run(ENDPOINT("S").stop(SPAN)), f"timeout is {SPAN!r}; give seconds, or None."),
+        (lambda: asyncio.run(LOG.stop(SPAN)), f"timeout is {SPAN!r}; give seconds, or None."),
+        (lambda: LOG.run(drain=5), "drain is 5; give a datetime.timedelta, or None."),
+        (
+            lambda: asyncio.run(REQUESTS.request("S", {}, dict, timeout=SPAN)),
+            f"timeout is {SPAN!r}; give seconds, as in timeout=5.",
         ),
         (lambda: schedule_of("@reboot", None), "'@reboot' is no cron expression: Wrong number of fields."),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
@@ -142,6 +143,53 @@ def test_two_classes_for_one_wire_name_are_refused() -> None:
         f"Two classes have the wire name Shop.PlaceOrder: {HERE}.PlaceOrder and {HERE}.OrderToPlace. Handle one of "
         "them, or give one another name."
     )
+
+
+@dataclass
+class Placed:
+    times: int = 0
+
+
+class Placing(rowbus.Saga[Placed], name="Shop.Placing"):
+    @rowbus.starts(PlaceOrder, by=lambda _order: "one")
+    async def placed(self, order: PlaceOrder) -> None: ...
+
+
+class PlacingElsewhere(Placing, name="Elsewhere.Placing"): ...
+
+
+class Delayed(Placing, name="Shop.Delayed"): ...
+
+
+@every(
+    "sagas, settings, twice",
+    [
+        (
+            [Placing, PlacingElsewhere],
+            {},
+            '"Sales.Placing" twice, as the table of the saga and as the table of the saga:',
+        ),
+        ([Placing, Placing], {}, '"Sales.Placing" twice'),
+        (
+            [Delayed],
+            {},
+            '"Sales.Delayed" twice, as the table of the saga and as the table of its delayed messages:',
+        ),
+        (
+            [],
+            {"error_queue": "Sales"},
+            '"Sales" twice, as a queue that it receives from and as the queue of its failed',
+        ),
+        ([], {"subscription_table": "error"}, '"error" twice'),
+    ],
+)
+def test_no_table_is_two_of_an_endpoint_s(sagas: list[Any], settings: dict[str, Any], twice: str) -> None:
+    sales = rowbus.Endpoint("Sales", database="host=nowhere", settings=rowbus.EndpointSettings(**settings))
+    for saga in sagas:
+        sales.add(saga)
+
+    with pytest.raises(ConfigurationError, match=re.escape(f'Endpoint Sales has "public".{twice}')):
+        asyncio.run(sales.install())
 
 
 def test_an_endpoint_without_handlers_does_not_run() -> None:

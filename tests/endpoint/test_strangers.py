@@ -22,7 +22,7 @@ from rowbus.transport.recoverability.policy import Verdict
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.on_postgresql import WRITE_BUSINESS
-from tests.conformance.transport import eventually, in_transaction_modes
+from tests.conformance.transport import eventually, in_all_modes
 
 pytestmark = pytest.mark.only("PostgreSQL", reason="its handlers use psycopg's streams and copies")
 
@@ -52,6 +52,8 @@ RAISES: dict[str, Callable[[], object]] = {
     "group": lambda: _raise(BaseExceptionGroup("two", [ValueError(), KeyboardInterrupt()])),
     "cancelled": lambda: _raise(asyncio.CancelledError()),
 }
+
+STOPS = "stops its own endpoint"
 
 left: list[object] = []  # what handlers keep a hold of
 
@@ -168,7 +170,8 @@ class Strangers:
             on_critical_error=lambda text, _error: self.critical.append(text),
             **settings,
         )
-        self.orders = [*RAISES, *(ASYNC if kind == "async def" else DEF)]
+        self.orders = [*RAISES, *(ASYNC if kind == "async def" else DEF), STOPS]
+        self.loop = asyncio.get_running_loop()
         self.endpoint.handler(self.place if kind == "async def" else self.place_blocking)
 
     async def place(self, message: PlaceOrder, context: rowbus.Context) -> None:
@@ -178,6 +181,8 @@ class Strangers:
             RAISES[message.order_id]()
         elif message.order_id in ASYNC:
             await ASYNC[message.order_id](context)
+        elif message.order_id == STOPS:
+            await self.endpoint.stop()
 
     def place_blocking(self, message: PlaceOrder, context: rowbus.SyncContext) -> None:
         context.connection.execute(WRITE_BUSINESS, [message.order_id])
@@ -186,6 +191,8 @@ class Strangers:
             RAISES[message.order_id]()
         elif message.order_id in DEF:
             DEF[message.order_id](context)
+        elif message.order_id == STOPS:
+            asyncio.run_coroutine_threadsafe(self.endpoint.stop(), self.loop).result()
 
 
 async def holds(backend: Backend, queue: str, count: int) -> bool:
@@ -441,7 +448,7 @@ SETTINGS = {
 }
 
 
-@in_transaction_modes
+@in_all_modes
 @pytest.mark.parametrize("batch_size", [1, 10])
 async def test_a_setting_that_a_handler_changes_is_there_for_nobody_else(
     endpoints: Endpoints, batch_size: int

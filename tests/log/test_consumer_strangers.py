@@ -69,12 +69,13 @@ ASYNC: dict[str, Callable[[rowbus.LogContext], Awaitable[None]]] = {
 }
 
 
+STOPS = "stops its own log"
 BUSY = {"c", "f"}
 
 
 @pytest.mark.parametrize("kind", ["async def", "def"])
 async def test_whatever_a_handler_does_is_its_events_failure(orders: Orders, kind: str) -> None:
-    log = orders.log()
+    log, loop = orders.log(), asyncio.get_running_loop()
 
     def look(data: str) -> None:
         assert (tenant.get(), decimal.getcontext().prec) == ("", decimal.DefaultContext.prec)
@@ -88,6 +89,8 @@ async def test_whatever_a_handler_does_is_its_events_failure(orders: Orders, kin
         def one(event: rowbus.Event, context: rowbus.SyncLogContext) -> None:
             context.connection.execute("insert into seen (data) values (%s)", [event.data])
             look(str(event.data))
+            if event.data == STOPS:
+                asyncio.run_coroutine_threadsafe(log.stop(), loop).result()
 
     else:
 
@@ -97,8 +100,10 @@ async def test_whatever_a_handler_does_is_its_events_failure(orders: Orders, kin
             look(str(event.data))
             if event.data in ASYNC:
                 await ASYNC[event.data](context)
+            elif event.data == STOPS:
+                await log.stop()
 
-    bad = [*RAISES, *(ASYNC if kind == "async def" else ())]
+    bad = [*RAISES, *(ASYNC if kind == "async def" else ()), STOPS]
     async with log:
         orders.deliver("first", *bad, "last")
         await orders.finished()

@@ -353,7 +353,8 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             settings = replace(self.settings, notifications=False)
             running = RunningEndpoint(self._parts()._replace(settings=settings), database)
         try:
-            await running.start()
+            with self._beginning():
+                await running.start()
         except BaseException:
             await running.stop(timeout=0)
             raise
@@ -369,7 +370,8 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         return await change_lanes(await self._locate(), self._parts())
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Receive no more, let handlers finish, close. After `timeout` seconds handlers are cancelled."""
+        """Receive no more, let handlers finish, close; after `timeout` s cancel them. Not for a handler of its own."""
+        self._check_stop(timeout)
         running, self._running = self._running, None
         if running is not None:
             await running.stop(timeout)

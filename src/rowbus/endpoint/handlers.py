@@ -129,6 +129,8 @@ class Handlers:
         self._by_type: dict[str, list[Handler]] = {}
         self._plans: dict[str | None, tuple[Handler, ...]] = {}
         self._events: dict[str, None] = {}
+        self.subscribes: bool | None = None
+        """Whether the endpoint, which is started, has subscribed to what it handles; None: it is not started."""
 
     def add(
         self,
@@ -167,8 +169,10 @@ class Handlers:
             self._refuse_second_class(name, kind)
             self._refuse_second_limit(name, limit)
             self._refuse_beside_long(name, long=long)
-        if is_event(kind) if subscribe is None else subscribe:
-            self._events.update((event_name(kind) if _is_named(kind, name) else name, None) for name in names)
+        is_subscribed = is_event(kind) if subscribe is None else subscribe
+        events = [event_name(kind) if _is_named(kind, name) else name for name in names if is_subscribed]
+        self._refuse_late(events, needs_more=long or limit is not None)
+        self._events.update(dict.fromkeys(events))
         for name in names:
             handler = Handler(
                 qualified_name(function),
@@ -202,6 +206,16 @@ class Handlers:
         )
         self._by_type.setdefault(name, []).append(handler)
         self._plans.clear()
+
+    def _refuse_late(self, events: Sequence[str], *, needs_more: bool) -> None:
+        """Raise ConfigurationError for what only the start of the endpoint provides, when that is over."""
+        if self.subscribes is None or not (needs_more or (self.subscribes and {*events} - {*self._events})):
+            return
+        raise ConfigurationError(
+            "Handlers of events, those with a limit and long ones are registered before their endpoint starts, which "
+            "subscribes and provides for them. Later, handle an event with subscribe=False, and call `await "
+            "endpoint.subscribe(…)`."
+        )
 
     def _refuse_second_class(self, name: str, kind: Any) -> None:  # noqa: ANN401 - any annotation
         """Raise ConfigurationError if another class than one that is handled here has its wire name too."""

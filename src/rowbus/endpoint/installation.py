@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.statements import run_steps
 from rowbus.endpoint.delayed_delivery import delay_service
+from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.lanes import installer
 from rowbus.transport.pubsub.table import create_subscriptions
@@ -63,6 +64,7 @@ async def _install(
     read: Collection[QueueAddress] = (),
     begin: OnSession | None = None,
 ) -> None:
+    _refuse_shared(parts)
     session = await database.connect()
     try:
         await (_create if parts.settings.install else _require)(session, parts, read)
@@ -87,6 +89,24 @@ async def change_lanes(database: Database, parts: Parts) -> int:
         )
     finally:
         await session.close()
+
+
+def _refuse_shared(parts: Parts) -> None:
+    """Raise ConfigurationError if one table is to be two of the endpoint's, as those of two sagas of one name."""
+    named = [(queue, "a queue that it receives from") for queue in parts.inputs]
+    named += [(queue, "the queue of its failed messages, or of copies") for queue in parts.outputs]
+    named += [(each.table.address, each.called) for each in parts.own_tables]
+    named += [(parts.subscriptions, "the table of subscriptions")]
+    if parts.delayed is not None:
+        named.append((parts.delayed, "the table of its delayed messages"))
+    seen: dict[QueueAddress, str] = {}
+    for address, called in named:
+        if address in seen:
+            raise ConfigurationError(
+                f"Endpoint {parts.name} has {address} twice, as {seen[address]} and as {called}: each would take the "
+                "other's rows for its own. Name one of them otherwise (a saga by `name=`, whose last part counts)."
+            )
+        seen[address] = called
 
 
 def _read_tables(parts: Parts) -> Iterator[QueueAddress]:

@@ -175,10 +175,11 @@ class RunningEndpoint:
         except StoreUnavailableError as error:  # everything but the store, which the delay service waits for
             logger.warning("%s; the endpoint goes on, and what it delays waits in its Timeouts queue", error)
         await self._pool.open()
-        dependencies = self._parts.handlers.dependencies
-        dependencies.living = await self._living.enter_async_context(dependencies.made())
-        if self._parts.settings.auto_subscribe:
-            await self.subscribe(self._parts.handlers.events())
+        handlers = self._parts.handlers
+        handlers.dependencies.living = await self._living.enter_async_context(handlers.dependencies.made())
+        handlers.subscribes = self._parts.settings.auto_subscribe
+        if handlers.subscribes:
+            await self.subscribe(handlers.events())
         self._watch.start()
         await self._delays.catch_up()
         queues = map(queue_table, self._parts.inputs)  # lanes with order, too, whose receivers come and go
@@ -229,6 +230,7 @@ class RunningEndpoint:
                 await service.stop(0)
             await self.subscribers.close()
             await self._pool.close()
+            self._parts.handlers.subscribes = None
             self._parts.handlers.dependencies.living = {}
             await self._living.aclose()
 

@@ -163,7 +163,8 @@ class Consuming(Serving):
             self._running.append(fitting.build(database, self._alarm))
         self._watch.start()
         try:
-            await asyncio.gather(*(running.start() for running, _ in self._running))
+            with self._beginning():
+                await asyncio.gather(*(running.start() for running, _ in self._running))
         except BaseException:
             await self.stop(timeout=0)
             raise
@@ -181,7 +182,11 @@ class Consuming(Serving):
             )
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Finish what is in hand, and end; after `timeout` seconds what is in hand is rolled back."""
+        """Finish what is in hand, and end; after `timeout` seconds what is in hand is rolled back.
+
+        Raises HandlerError in a handler of its own.
+        """
+        self._check_stop(timeout)
         running, self._running = self._running, []
         for _, caller in running:
             caller.stop()

@@ -13,7 +13,7 @@ import asyncio
 import decimal
 import logging
 import types
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -39,6 +39,8 @@ PATIENCE: Final = 1.0
 _scope: ContextVar[Scope | None] = ContextVar("rowbus_scope", default=None)
 _decimal: ContextVar[decimal.Context | None] = ContextVar("rowbus_decimal", default=None)
 """The decimal context that a program has made for itself, where it is not Python's."""
+_server: ContextVar[object] = ContextVar("rowbus_server", default=None)
+"""The service that has begun the tasks in which code runs."""
 
 
 class Scope:
@@ -211,6 +213,27 @@ def require_unfinished() -> None:
     own = _scope.get()
     if own is not None and own.is_over:
         raise _too_late("sends, or has something called, when it has ended")
+
+
+@contextmanager
+def beginning(service: object) -> Generator[None]:
+    """Note whose the tasks are that are begun within."""
+    token = _server.set(service)
+    try:
+        yield
+    finally:
+        _server.reset(token)
+
+
+def refuse_own_end(service: object) -> None:
+    """Raise HandlerError in what a service calls itself, and waits for when it stops: each would wait for the other."""
+    own = _scope.get()
+    if own is not None and not own.is_over and _server.get() is service:
+        raise HandlerError(
+            f"{_subject()} stops its own {type(service).__name__}, which waits for it to end first: set an "
+            "asyncio.Event that the code waits for which started it, or, in a process of its own, call "
+            "os.kill(os.getpid(), signal.SIGTERM)."
+        )
 
 
 def _too_late(what: str) -> HandlerError:

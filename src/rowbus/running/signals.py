@@ -9,15 +9,18 @@ import asyncio
 import logging
 import signal
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
+from rowbus.running.scope import beginning, refuse_own_end
 from rowbus.running.service import Stoppable
+from rowbus.running.setting_types import require_type
 from rowbus.running.telemetry.service import MeasuredService
 from rowbus.running.workers import leaves_by_itself
 
 if TYPE_CHECKING:
-    from datetime import timedelta
+    from contextlib import AbstractContextManager
     from typing import Self
 
 logger = logging.getLogger("rowbus.endpoint")
@@ -33,6 +36,7 @@ class Serving(Stoppable):
 
         So does the end of the time to `drain`; None: there is no limit. Blocks. Raises as `start`.
         """
+        require_type("drain", drain, timedelta | None, "a datetime.timedelta, or None")
         _refuse_running_loop(type(self).__name__)
         asyncio.run(
             run_until_signalled(MeasuredService(self), None if drain is None else drain.total_seconds())
@@ -46,6 +50,15 @@ class Serving(Stoppable):
     async def __aexit__(self, *_error: object) -> None:
         """Stop; see `stop`."""
         await self.stop()
+
+    def _beginning(self) -> AbstractContextManager[None]:
+        """Note that the tasks which are begun within belong to this service."""
+        return beginning(self)
+
+    def _check_stop(self, timeout: float | None) -> None:
+        """Raise ConfigurationError for no seconds, and HandlerError in code that this service calls, and waits for."""
+        require_type("timeout", timeout, float | int | None, "seconds, or None")
+        refuse_own_end(self)
 
 
 def _refuse_running_loop(service: str) -> None:

@@ -164,6 +164,16 @@ def add_body_string(session: Session, queue: QueueTable) -> None:
             session.run(statement)
 
 
+def test_a_queue_is_known_by_its_columns_also_where_all_names_are_quoted(
+    session: Session, queue: QueueTable
+) -> None:
+    session.connection.execute("set quote_all_identifiers = on")
+
+    (look,) = queue.are_queues([queue.address])
+
+    assert session.run(look) == {queue.address: True}
+
+
 def test_body_string_is_nservicebuss_generated_column(session: Session, queue: QueueTable) -> None:
     put(session, queue)
     add_body_string(session, queue)

@@ -57,6 +57,11 @@ _PLANS: dict[str, str] = dict.fromkeys(
     ". This looks like a pooler in transaction mode, whose sessions share prepared statements: give the connection "
     "prepare_threshold=None",
 )
+_EACH_ALONE = "statement pooling mode"  # PgBouncer's words
+_TOGETHER = (
+    ". This pooler lends a connection for one statement, and a message takes several in one transaction: have it do so "
+    "for a transaction (PgBouncer: pool_mode = transaction), or connect to the server itself"
+)
 _NO_TEXT = "{!r} holds half of a surrogate pair, which is not a character"
 _LIMIT_EXCEEDED = "53400"
 _LOCKED = "55P03"  # a lock was not to be had in time
@@ -188,7 +193,8 @@ def _kind(error: psycopg.Error) -> type[StorageError]:
 def _explanation(error: psycopg.Error) -> str:
     """Say what the server or, in several lines, libpq said, in one line: it becomes a line of a log."""
     said = " ".join((_said(error, "message_primary") or text_of(error) or type(error).__name__).split())
-    return (f"{process.DISK_FULL}: " if sqlstate_of(error) == _DISK_FULL else "") + _SAID_AGAIN.sub("", said)
+    said = (f"{process.DISK_FULL}: " if sqlstate_of(error) == _DISK_FULL else "") + _SAID_AGAIN.sub("", said)
+    return said + _TOGETHER if said.endswith(_EACH_ALONE) else said
 
 
 def _said(error: psycopg.Error, field: str) -> str:

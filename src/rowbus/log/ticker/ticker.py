@@ -306,6 +306,7 @@ class Ticker(Serving):
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Finish what is in hand and let another ticker lead. After `timeout` seconds what is in hand is undone."""
+        self._check_stop(timeout)
         service, self._service = self._service, None
         if service is not None:
             await service.stop(timeout)

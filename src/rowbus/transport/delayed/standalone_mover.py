@@ -126,6 +126,7 @@ class DelayedMover(Serving):
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Finish the batch in hand and let another mover lead. After `timeout` seconds the batch is rolled back."""
+        self._check_stop(timeout)
         service, self._service = self._service, None
         if service is not None:
             await service.stop(timeout)

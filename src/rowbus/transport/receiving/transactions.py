@@ -105,8 +105,9 @@ class NoTransaction:
         return await self._session.run(receive)
 
     async def complete(self, outgoing: Outgoing) -> None:
-        """Send."""
+        """Send, as the session's own role and with its settings, whatever a handler has set."""
         self.completed = False
+        await self._session.renew()
         session = None if self._session.closed else self._session  # given up, as a handler left it
         await self._dispatcher.dispatch((*outgoing.sends, *outgoing.verdicts), session)
         self.completed = True

@@ -20,6 +20,7 @@ from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.mutators import checked_mutator
 from rowbus.messages.outgoing import Options
 from rowbus.running.handling import message_in_hand
+from rowbus.running.setting_types import require_type
 from rowbus.transport.composition import identity_of
 from rowbus.transport.queues.reserved_names import check_endpoint_name
 from rowbus.transport.requests.asking import Asking
@@ -127,6 +128,7 @@ class AsyncRequestClient:
         an answer of another kind, and what `Client.send` raises. Raises HandlerError in a handler.
         """
         refuse_in_handler()
+        require_type("timeout", timeout, float | int, "seconds, as in timeout=5")
         asking = self._asking or await self._started()
         return await asking.request(
             destination, message, answer, Options(headers, type=type), timeout=timeout

@@ -1,6 +1,6 @@
 -- List the columns of tables, by which they are queues, stores or neither; names are compared exactly, and never cut.
--- Locks nothing; returns schema, name, whether it is a table, and of its columns the names, the types, whether they take null
--- and whether they are filled by themselves; no row where nothing is.
+-- Locks nothing; returns schema, name, whether it is a table, and of its columns the names, the types (never quoted, whatever
+-- quote_all_identifiers says), whether they take null and whether they are filled by themselves; no row where nothing is.
 select
     namespace.nspname::text as schema,
     relation.relname::text as name,
@@ -16,7 +16,9 @@ inner join pg_catalog.pg_class as relation
 cross join lateral (
     select
         coalesce(array_agg(attribute.attname::text), '{}') as names,
-        coalesce(array_agg(format_type(attribute.atttypid, attribute.atttypmod)), '{}') as types,
+        coalesce(
+            array_agg(translate(format_type(attribute.atttypid, attribute.atttypmod), '"', '')), '{}'
+        ) as types,
         coalesce(array_agg(not attribute.attnotnull), '{}') as nullable,
         coalesce(array_agg(attribute.atthasdef or attribute.attidentity <> ''), '{}') as filled
     from pg_catalog.pg_attribute as attribute

@@ -1,16 +1,19 @@
 -- Find the tables that are queues, or were before they were changed (four of the five columns by name, `headers`
--- among them), and those named. Locks nothing; returns schema, name, persistence, columns, unique keys, the sequence
--- behind `seq` with its end, and whether this role may read the table, ordered by schema and name. A type that is not
--- pg_catalog's is named with its schema, whatever the search path is.
+-- among them, and no `lease`, which running work has), and those named. Locks nothing; returns schema, name, persistence,
+-- columns, unique keys, the sequence behind `seq` with its end, and whether this role may read the table, ordered by schema
+-- and name. A type that is not pg_catalog's is named with its schema, and others are not quoted, whatever the session has set.
 with candidates as (
     select attribute.attrelid as id
     from pg_attribute as attribute
     where
-        attribute.attname in ('id', 'expires', 'headers', 'body', 'seq')
+        attribute.attname in ('id', 'expires', 'headers', 'body', 'seq', 'lease')
         and attribute.attnum > 0
         and not attribute.attisdropped
     group by attribute.attrelid
-    having count(*) >= 4 and bool_or(attribute.attname = 'headers')
+    having
+        count(*) >= 4
+        and bool_or(attribute.attname = 'headers')
+        and not bool_or(attribute.attname = 'lease')
     union distinct
     select relation.oid as id
     from unnest(:'schemas'::text[], :'tables'::text[]) as named (schema, name)
@@ -32,7 +35,7 @@ select
                     'name', attribute.attname,
                     'type', case
                         when type.typnamespace = 'pg_catalog'::regnamespace
-                            then format_type(attribute.atttypid, attribute.atttypmod)
+                            then translate(format_type(attribute.atttypid, attribute.atttypmod), '"', '')
                         else format('%s.%s', type.typnamespace::regnamespace::text, quote_ident(type.typname))
                     end,
                     'nullable', not attribute.attnotnull,
