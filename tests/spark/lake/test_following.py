@@ -51,12 +51,15 @@ def lake(
 
 
 @IN_EACH_FORMAT
-def test_a_table_without_a_key_is_followed_by_its_rows(lake: Following) -> None:
+def test_a_table_without_a_key_is_followed_by_its_rows(
+    lake: Following, caplog: pytest.LogCaptureFixture
+) -> None:
     lake.run(
         "create table bare (a int, b text, seen int)", "insert into bare values (1, 'x', 1), (2, null, 1)"
     )
     lake.run("select pgq.capture_table('bare', 'changes', 'json', '{ignore=seen}')")
     lake.copy()
+    assert "public.bare has no primary key: the lake takes equal rows for one" in caplog.text
     lake.run(
         "insert into bare values (3, null), (null, 'y'), (4, 'z')", "update bare set b = 'w' where a = 2"
     )
@@ -677,6 +680,50 @@ def test_names_that_need_quotes_are_followed(lake: Following) -> None:
     lake.apply()
 
     assert lake.rows(f"my shop.{odd}", "a.b", "x y", "#") == [(1, "c", "b"), (2, "a", "b")]
+
+
+@IN_EACH_FORMAT
+def test_names_as_long_as_can_be_and_that_of_a_catalogue_are_followed(lake: Following) -> None:
+    long = f'"{"ż" * 31}"."{"ó/%" * 15}"'
+    lake.run(f'create schema "{"ż" * 31}"', "create schema catalog")
+    for table in (long, "catalog.db"):
+        lake.make(table, "id int primary key")
+        lake.run(f"insert into {table} values (1)")
+    lake.copy()
+    lake.run(f"insert into {long} values (2)", "insert into catalog.db values (3)")
+    lake.apply()
+
+    assert lake.rows(long.replace('"', "")) == [(1,), (2,)]
+    assert lake.rows("catalog.db") == [(1,), (3,)]
+    assert long.replace('"', "") in lake.folder.names()
+
+
+@IN_EACH_FORMAT
+def test_what_a_lake_cannot_tell_apart_is_refused_before_it_begins(lake: Following) -> None:
+    lake.run('create schema a; create schema "a.b"; create schema "A"')
+    all_but_iceberg = {"delta", "ducklake"}
+    for first, second, formats, said in (
+        ('"a.b".c', 'a."b.c"', {"iceberg", *all_but_iceberg}, "a.b.c is the name of two captured tables"),
+        ("a.t", "public.bare ()", {"iceberg", *all_but_iceberg}, "public.bare has no column"),
+        ("a.t", 'a.u (v int, "V" text)', all_but_iceberg, 'a.u has two columns "v"'),
+        ("a.t", 'a."T"', {"ducklake"}, "a.t has two spellings"),
+        ("a.t", '"A".u', {"ducklake"}, "a has two spellings"),
+    ):
+        names = [first, second.partition(" ")[0]]
+        lake.run(
+            f"create table {first} (id int)",
+            f"create table {second if '(' in second else second + '(id int)'}",
+        )
+        for name in names:
+            lake.connection.execute(
+                "select pgq.capture_table(%s, 'changes', 'json', '{insert-only}')", [name]
+            )
+        if lake.settings.format in formats:
+            with pytest.raises(ConfigurationError, match=f"^{said}.*: .*, or release it"):
+                check_tables(lake.settings, "lake")
+        else:
+            lake.copy()
+        lake.run(*(f"drop table {name}" for name in names))
 
 
 def test_iceberg_columns_keep_their_identity_while_they_widen(

@@ -13,10 +13,12 @@ rows of a copy, and the snapshot that is recorded with it, are of one transactio
 from __future__ import annotations
 
 import json
+import logging
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import pyarrow as pa
 
@@ -45,8 +47,10 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Query
     from rowbus.spark.captured import SourceTable
     from rowbus.spark.lake.ducklake import Moment
-    from rowbus.spark.lake.tables.folder import LakeFolder, StoredTable
+    from rowbus.spark.lake.tables.folder import LakeFolder, StoredTable, TableFormat
     from rowbus.spark.lake.tables.net_changes import LoadsChanges, NetChanges, Row, StagedChange
+
+_logger = logging.getLogger(__name__)
 
 _CHANGED_BY: Final = ("ev_type=", "ev_data=", "ev_extra1=", "ev_extra2=", "when=", "deny")
 """Arguments of triggers that make events differ from the table's rows; `ev_extra3` and 4 are beside the row."""
@@ -80,6 +84,8 @@ def chosen(
 
 
 def _check(table: SourceTable) -> None:
+    if not table.columns:
+        _refuse(table.name, "has no column that events show", "give it one")
     how = table.obstacle(_CHANGED_BY)
     if how is not None:
         raise ConfigurationError(
@@ -87,6 +93,29 @@ def _check(table: SourceTable) -> None:
             "capture it with --format json and another --trigger into another log.",
             table=table.name,
         )
+
+
+def check_names(tables: Sequence[SourceTable], kind: TableFormat) -> None:
+    """Raise ConfigurationError for tables and columns that a lake of this format cannot tell apart."""
+    numbers = {(table.name, json.loads(table.form)["table"]) for table in tables}
+    if twice := _repeated(name for name, _ in numbers):
+        _refuse(twice, "is the name of two captured tables, once schema and table are joined by a dot")
+    if kind == "ducklake":
+        schemas = {table.name.partition(".")[0] for table in tables}
+        for names in (schemas, {table.name for table in tables}):
+            if twice := _repeated(map(str.lower, names)):
+                _refuse(twice, "has two spellings, which DuckDB cannot tell apart")
+    for table in tables if kind != "iceberg" else ():
+        if twice := _repeated(map(str.lower, table.columns)):
+            _refuse(table.name, f'has two columns "{twice}", in two spellings that readers cannot tell apart')
+
+
+def _repeated(names: Iterable[str]) -> str | None:
+    return next((name for name, times in sorted(Counter(names).items()) if times > 1), None)
+
+
+def _refuse(name: str, why: str, help_: str = "rename one") -> NoReturn:
+    raise ConfigurationError(f"{name} {why}: {help_}, or release it (`rowbus log release`).", table=name)
 
 
 def lake_access(dsn: str) -> Access:
@@ -224,6 +253,11 @@ class FollowedTable:
         return self.number() + 1 + secrets.randbelow(NUMBERS)
 
     def _copy_anew(self, as_text: set[str]) -> int:
+        if self._source.key and not self._source.is_keyed:
+            _logger.warning(
+                "%s has no primary key: the lake takes equal rows for one. Give it a key, or capture it with pkey=….",
+                self._source.name,
+            )
         while True:
             try:
                 return self._try_copy(sorted(as_text))

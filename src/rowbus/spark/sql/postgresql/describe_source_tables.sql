@@ -4,6 +4,7 @@
 -- The version, and the query for it, differ after every ALTER TABLE: it says whether a copy's snapshot shows this form.
 -- A partition was born in its place where one of its columns is as CREATE TABLE made it: ATTACH PARTITION writes them
 -- all again. So it had no rows before, whose events would be missing.
+-- A type that is not of `pg_catalog` is another one, whatever its name; so is an array whose elements no comma divides.
 -- Bare in JSON are boolean, bigint, smallint and int, but no domains over them.
 -- Locks nothing. Returns a row a trigger, in the order of `source_table.SourceTable`.
 select
@@ -15,10 +16,10 @@ select
         string_to_array(pgq.exact_key(status.table_id, status.arguments), ','),
         '{}'
     ) as key_columns,
-    described.column_names,
-    described.type_names,
-    described.modifiers,
-    described.bare,
+    coalesce(described.column_names, '{}') as column_names,
+    coalesce(described.type_names, '{}') as type_names,
+    coalesce(described.modifiers, '{}') as modifiers,
+    coalesce(described.bare, '{}') as bare,
     described.virtual_names,
     described.shape,
     format(
@@ -29,7 +30,7 @@ select
         'table', class.oid::bigint, 'trigger', status.trigger_id::bigint,
         'files', class.relfilenode::text, 'parts', coalesce(parts.files, '{}'),
         'born', coalesce(parts.born, '[]'),
-        'last', class.relnatts, 'plain', class.relkind = 'r', 'columns', described.forms
+        'last', class.relnatts, 'plain', class.relkind = 'r', 'columns', coalesce(described.forms, '[]')
     )::text as form,
     described.version,
     format(
@@ -141,11 +142,17 @@ cross join lateral (
             a.atttypmod,
             a.xmin,
             (a.attmissingval::text::text[])[1] as filled,
-            t.typname::text as type_name,
+            case
+                when e.typnamespace = 'pg_catalog'::regnamespace and e.typdelim = ',' then '_' || e.typname
+                when e.typdelim = ',' then '_other'
+                when e.oid is null and t.typnamespace = 'pg_catalog'::regnamespace then t.typname::text
+                else 'other'
+            end as type_name,
             b.modifier,
             pgq.column_mask(status.arguments, a.attname::text) as mask
         from base as b
         inner join pg_catalog.pg_type as t on b.type_id = t.oid
+        left join pg_catalog.pg_type as e on t.oid = e.typarray
         inner join pg_catalog.pg_attribute as a on b.attnum = a.attnum
         where
             a.attrelid = class.oid
