@@ -97,9 +97,8 @@ def _check(table: SourceTable) -> None:
 
 def check_names(tables: Sequence[SourceTable], kind: TableFormat) -> None:
     """Raise ConfigurationError for tables and columns that a lake of this format cannot tell apart."""
-    numbers = {(table.name, json.loads(table.form)["table"]) for table in tables}
-    if twice := _repeated(name for name, _ in numbers):
-        _refuse(twice, "is the name of two captured tables, once schema and table are joined by a dot")
+    if twice := _repeated(table.name for table in tables):
+        _refuse(twice, "is captured twice, or the name of two tables once schema and table are joined by a dot")
     if kind == "ducklake":
         schemas = {table.name.partition(".")[0] for table in tables}
         for names in (schemas, {table.name for table in tables}):
