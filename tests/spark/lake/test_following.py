@@ -703,7 +703,18 @@ def test_what_a_lake_cannot_tell_apart_is_refused_before_it_begins(lake: Followi
     lake.run('create schema a; create schema "a.b"; create schema "A"')
     all_but_iceberg = {"delta", "ducklake"}
     for first, second, formats, said in (
-        ('"a.b".c', 'a."b.c"', {"iceberg", *all_but_iceberg}, "a.b.c is captured twice, or the name of two tables"),
+        (
+            '"a.b".c',
+            'a."b.c"',
+            {"iceberg", *all_but_iceberg},
+            "a.b.c is captured twice, or the name of two tables",
+        ),
+        (
+            "a.t",
+            "public.slots (id int primary key deferrable)",
+            {"iceberg", *all_but_iceberg},
+            "public.slots has a deferr",
+        ),
         ("a.t", "public.bare ()", {"iceberg", *all_but_iceberg}, "public.bare has no column"),
         ("a.t", 'a.u (v int, "V" text)', all_but_iceberg, 'a.u has two columns "v"'),
         ("a.t", 'a."T"', {"ducklake"}, "a.t has two spellings"),

@@ -26,7 +26,7 @@ from rowbus.database.postgresql.arrow import Access
 from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import Statement, load, scalar
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.spark.captured import Unfit, column_texts, converted, reading_rows
+from rowbus.spark.captured import DEFERRABLE, Unfit, column_texts, converted, reading_rows
 from rowbus.spark.lake.table import AppTransaction, own_errors
 from rowbus.spark.lake.tables.evolution import (
     Evolution,
@@ -85,7 +85,9 @@ def chosen(
 
 def _check(table: SourceTable) -> None:
     if not table.columns:
-        _refuse(table.name, "has no column that events show", "give it one")
+        _refuse(table.name, "has no column that events show: give it one")
+    if table.is_deferrable:
+        _refuse(table.name, DEFERRABLE)
     how = table.obstacle(_CHANGED_BY)
     if how is not None:
         raise ConfigurationError(
@@ -98,23 +100,26 @@ def _check(table: SourceTable) -> None:
 def check_names(tables: Sequence[SourceTable], kind: TableFormat) -> None:
     """Raise ConfigurationError for tables and columns that a lake of this format cannot tell apart."""
     if twice := _repeated(table.name for table in tables):
-        _refuse(twice, "is captured twice, or the name of two tables once schema and table are joined by a dot")
+        _refuse(
+            twice,
+            "is captured twice, or the name of two tables once schema and table are joined by a dot: rename one",
+        )
     if kind == "ducklake":
         schemas = {table.name.partition(".")[0] for table in tables}
         for names in (schemas, {table.name for table in tables}):
             if twice := _repeated(map(str.lower, names)):
-                _refuse(twice, "has two spellings, which DuckDB cannot tell apart")
+                _refuse(twice, "has two spellings, which DuckDB cannot tell apart: rename one")
     for table in tables if kind != "iceberg" else ():
         if twice := _repeated(map(str.lower, table.columns)):
-            _refuse(table.name, f'has two columns "{twice}", in two spellings that readers cannot tell apart')
+            _refuse(table.name, f'has two columns "{twice}", which readers cannot tell apart: rename one')
 
 
 def _repeated(names: Iterable[str]) -> str | None:
     return next((name for name, times in sorted(Counter(names).items()) if times > 1), None)
 
 
-def _refuse(name: str, why: str, help_: str = "rename one") -> NoReturn:
-    raise ConfigurationError(f"{name} {why}: {help_}, or release it (`rowbus log release`).", table=name)
+def _refuse(name: str, why: str) -> NoReturn:
+    raise ConfigurationError(f"{name} {why}, or release it (`rowbus log release`).", table=name)
 
 
 def lake_access(dsn: str) -> Access:

@@ -5,6 +5,7 @@
 -- A partition was born in its place where one of its columns is as CREATE TABLE made it: ATTACH PARTITION writes them
 -- all again. So it had no rows before, whose events would be missing.
 -- A type that is not of `pg_catalog` is another one, whatever its name; so is an array whose elements no comma divides.
+-- A deferrable key is no key for a moment: an update may give it to a row before it takes it from another.
 -- Bare in JSON are boolean, bigint, smallint and int, but no domains over them.
 -- Locks nothing. Returns a row a trigger, in the order of `source_table.SourceTable`.
 select
@@ -37,7 +38,11 @@ select
         'select md5(string_agg(concat_ws('':'', attnum, xmin), '','' order by attnum)) as version '
         'from pg_catalog.pg_attribute where attrelid = %s and attnum > 0', class.oid
     ) as versioning,
-    coalesce(options.o_key, pgq.table_key(status.table_id)) is not null as is_keyed
+    coalesce(options.o_key, pgq.table_key(status.table_id)) is not null as is_keyed,
+    exists (
+        select from pg_catalog.pg_constraint as c
+        where c.conrelid = class.oid and c.contype = 'p' and c.condeferrable and options.o_key is null
+    ) as is_deferrable
 from pgq.capture_status as status
 inner join pg_catalog.pg_class as class on status.table_id = class.oid
 inner join pg_catalog.pg_namespace as namespace on class.relnamespace = namespace.oid
