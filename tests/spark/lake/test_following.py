@@ -424,6 +424,22 @@ def test_an_altered_table_follows_in_place_where_that_is_sure(lake: Following) -
 
 
 @IN_EACH_FORMAT
+def test_a_renamed_value_of_an_enum_is_copied_and_a_new_one_needs_no_copy(lake: Following) -> None:
+    lake.run("create type mood as enum ('good')")
+    lake.make("moods", "id int primary key, m mood, all_of_them mood[]")
+    lake.run("insert into moods values (1, 'good', '{good}')")
+    lake.copy()
+    before = _snapshot(lake, "moods")
+    lake.run("alter type mood add value 'bad'", "insert into moods values (2, 'bad', '{good,bad}')")
+    lake.apply()
+    assert _snapshot(lake, "moods") == before
+    lake.run("alter type mood rename value 'good' to 'fine'", "insert into orders values (1, 'a', 1)")
+    lake.apply()
+
+    assert lake.rows("public.moods") == [(1, "fine", ["fine"]), (2, "bad", ["fine", "bad"])]
+
+
+@IN_EACH_FORMAT
 def test_what_rows_looked_like_is_forgotten_once_they_look_otherwise(lake: Following) -> None:
     lake.copy()
     before = _snapshot(lake, "orders")

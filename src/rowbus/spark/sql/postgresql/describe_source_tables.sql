@@ -87,7 +87,7 @@ cross join lateral (
             concat(
                 coalesce(options.o_key, pgq.exact_key(status.table_id, status.arguments)), '|',
                 string_agg(
-                    concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin, c.mask), ','
+                    concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin, c.mask, c.labels), ','
                     order by c.attnum
                 ),
                 '|' || parts.places, '|', status.trigger_id
@@ -101,7 +101,7 @@ cross join lateral (
         jsonb_agg(
             jsonb_build_object(
                 'number', c.attnum, 'name', c.attname, 'type', c.type_name, 'modifier', c.modifier,
-                'mask', c.mask, 'filled', c.filled
+                'mask', c.mask, 'filled', c.filled, 'labels', c.labels
             )
             order by c.attnum
         ) as forms,
@@ -154,7 +154,12 @@ cross join lateral (
                 else 'other'
             end as type_name,
             b.modifier,
-            pgq.column_mask(status.arguments, a.attname::text) as mask
+            pgq.column_mask(status.arguments, a.attname::text) as mask,
+            (
+                select jsonb_object_agg(label.oid::bigint::text, label.enumlabel)
+                from pg_catalog.pg_enum as label
+                where label.enumtypid = coalesce(e.oid, t.oid)
+            ) as labels
         from base as b
         inner join pg_catalog.pg_type as t on b.type_id = t.oid
         left join pg_catalog.pg_type as e on t.oid = e.typarray
