@@ -205,7 +205,7 @@ DEFERRABLE: Final = (
     "has a deferrable primary key: an update may give two rows one key for a moment, and events do not tell which of "
     "them stays; make it not deferrable"
 )
-"""What speaks against following a table, in words."""
+"""Words for a table that cannot be followed."""
 
 
 class SourceTable(NamedTuple):
