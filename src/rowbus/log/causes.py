@@ -156,14 +156,13 @@ def row_changes(table: str, key: Sequence[str]) -> Statement[list[CausedChange]]
     plain = max((value for value in key if _is_plain(value)), key=len, default=None)
 
     def decode(rows: Rows, _count: int) -> list[CausedChange]:
-        found = [(change, row[-1] or {}) for row in rows for change in _changes([row])]
-        keys = {tuple(change.key) for change, _ in found if change.key}
+        types: Mapping[str, str] = _ChangeRow._make(rows[0]).types or {} if rows else {}
+        found = [*_changes(rows)]
+        keys = {tuple(change.key) for change in found if change.key}
         if keys and all(len(names) != len(key) for names in keys):
             names = ", ".join(max(keys))
             raise ConfigurationError(f"The key of {table} is ({names}): give as many values, in this order.")
-        return [
-            change for change, types in found if change.operation == "truncate" or _is_key(change, key, types)
-        ]
+        return [change for change in found if change.operation == "truncate" or _is_key(change, key, types)]
 
     return _statement(f"Failed to trace a row of {table}", decode, table=table, in_data=plain)
 
