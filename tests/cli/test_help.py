@@ -115,6 +115,21 @@ def test_verbose_shows_where_an_error_comes_from(rowbus: CommandLine) -> None:
     assert "Traceback" in done.stderr
 
 
+def test_a_command_whose_streams_are_closed_does_its_work(rowbus: CommandLine) -> None:
+    rowbus("queue", "create", "Sales")
+    shell = 'exec "$0" -m rowbus --database "$1" queue list <&- '
+
+    for closing in (">&- 2>&-", "2>&-"):
+        done = subprocess.run(
+            ["/bin/sh", "-c", shell + closing, sys.executable, rowbus.database],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0
+        assert ("Sales" in done.stdout) == (closing == "2>&-")
+
+
 @pytest.mark.parametrize("place", ["before the command", "after the command"])
 def test_the_database_option_beats_the_environment(rowbus: CommandLine, place: str) -> None:
     rowbus("queue", "create", "Sales")

@@ -81,6 +81,37 @@ def test_a_row_is_told_by_its_whole_key_with_what_caused_each_change(
     assert "no log holds a change of orders EU 2" in missing.stderr
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_key_is_given_in_any_form_of_its_types_and_is_found_in_all_partitions(
+    shop: psycopg.Connection, rowbus: CommandLine, form: str
+) -> None:
+    shop.execute(
+        "create table parts (b bool, at timestamptz, n numeric, u uuid, c char(3), t text, "
+        "primary key (b, at, n, u, c, t)) partition by list (b); create table yes partition of "
+        "parts for values in (true) partition by list (b);"
+        "create table deep partition of yes default; create table no partition of parts default"
+    )
+    shop.execute("select pgq.capture_table('parts', 'changes', %s)", [form])
+    with shop.transaction():
+        say(shop, message_id="m-ż")
+        shop.execute(
+            "insert into parts select b, '2026-01-02 03:00+01', n, '00000000-0000-0000-0000-00000000000a', 'x', t "
+            "from (values (true), (false)) as b (b), (values (1.50), (2)) as n (n), (values ('1.5'), ('1.50')) as t (t)"
+        )
+    for written in ("t", "2026-01-02 02:00:00+00", "1.50"), ("true", "2026-01-02T03:00:00+01:00", "1.5"):
+        arguments = [*written, "00000000-0000-0000-0000-00000000000A", "x", "1.5"]
+        [found] = told(rowbus, "row", "parts", *arguments)
+        assert (found["table"], found["key"]["t"], found["cause"]["message_id"]) == (
+            "public.deep",
+            "1.5",
+            "m-ż",
+        )
+    assert len(told(rowbus, "message", "m-ż")["changes"]) == 8
+    missing = rowbus("trace", "row", "parts", "t", "2026-01-02")
+    assert missing.returncode == 2
+    assert "The key of parts is (b, at, n, u, c, t): give as many values" in missing.stderr
+
+
 def test_what_empties_the_table_changes_each_row(shop: psycopg.Connection, rowbus: CommandLine) -> None:
     change(shop, "json")
     with shop.transaction():

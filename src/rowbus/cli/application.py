@@ -7,6 +7,7 @@ is imported only when it is called.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -189,8 +190,18 @@ class _PlainValue:
 _ask: Any = getattr(typer.core, "build_runtime_param", None)
 
 
+def _have_streams() -> None:
+    """Have what is written to a stream that was closed (`>&-`) go nowhere, and not into what is opened next."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, mode)  # noqa: PTH123, SIM115 - the lowest number that is free
+            os.set_inheritable(stream.fileno(), True)  # noqa: FBT003 - as streams are
+            setattr(sys, name, stream)
+
+
 def main() -> None:
     """Run the command line on this process's arguments, and end the process."""
+    _have_streams()
     if _ask is not None:  # of typer 0.29; another version may do otherwise
         setattr(typer.core, "build_runtime_param", _PlainValue)  # noqa: B010 - typer does not export it
     try:

@@ -8,6 +8,8 @@ kinds; what is said is said for one transaction. Source: docs/wire-format.md#cau
 from __future__ import annotations
 
 import json
+from datetime import datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from rowbus.database.postgresql.borrowed import borrow, borrow_async
@@ -22,8 +24,7 @@ from rowbus.messages.headers import Header
 from rowbus.running.handling import subject_in_hand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rowbus.database.postgresql.connection import AsyncSession, Session
     from rowbus.database.statements import Rows
@@ -140,23 +141,55 @@ class _ChangeRow(NamedTuple):
     data: str | None
     table: str
     extra4: str | None
+    types: Mapping[str, str] | None
+    """The names of the types of the columns that the table has now, of those that are PostgreSQL's own."""
 
 
 def row_changes(table: str, key: Sequence[str]) -> Statement[list[CausedChange]]:
     """List the changes of one row, by the values of its key in their order, and those that emptied its table.
 
-    Values are texts as PostgreSQL writes them; those that a mask hides are looked for as it writes them. Reads all
-    events of all logs. Raises StorageError.
+    Values are texts of any form that PostgreSQL takes for the column's type as the same number, time, id or boolean; of
+    other types, and those that a mask hides, they are texts as it writes them. Of a partitioned table, rows of all its
+    partitions are looked for. Reads all events of all logs. Raises ConfigurationError for another number of values than
+    the key has, and StorageError.
     """
     plain = max((value for value in key if _is_plain(value)), key=len, default=None)
 
     def decode(rows: Rows, _count: int) -> list[CausedChange]:
-        changes = _changes(rows)
-        return [
-            change for change in changes if change.operation == "truncate" or [*change.key.values()] == [*key]
-        ]
+        types: Mapping[str, str] = _ChangeRow._make(rows[0]).types or {} if rows else {}
+        found = [*_changes(rows)]
+        keys = {tuple(change.key) for change in found if change.key}
+        if keys and all(len(names) != len(key) for names in keys):
+            names = ", ".join(max(keys))
+            raise ConfigurationError(f"The key of {table} is ({names}): give as many values, in this order.")
+        return [change for change in found if change.operation == "truncate" or _is_key(change, key, types)]
 
     return _statement(f"Failed to trace a row of {table}", decode, table=table, in_data=plain)
+
+
+def _is_key(change: CausedChange, key: Sequence[str], types: Mapping[str, str]) -> bool:
+    return len(change.key) == len(key) and all(
+        held == given
+        or (held is not None and _value(held, types.get(name)) == _value(given, types.get(name)))
+        for (name, held), given in zip(change.key.items(), key, strict=True)
+    )
+
+
+def _value(text: str, type_name: str | None) -> object:
+    """Return the value that a text of a type means, where it may have several forms; else the text."""
+    try:
+        return _MEANINGS[type_name](text) if type_name in _MEANINGS else text
+    except (ValueError, ArithmeticError):
+        return text
+
+
+_MEANINGS: Final[Mapping[str | None, Callable[[str], object]]] = {
+    "bool": {"t": True, "true": True, "f": False, "false": False}.get,
+    **dict.fromkeys(("float4", "float8", "numeric"), Decimal),
+    **dict.fromkeys(("timestamp", "timestamptz"), datetime.fromisoformat),
+    "uuid": str.lower,
+    "bpchar": str.rstrip,
+}
 
 
 def message_changes(message_id: str) -> Statement[list[CausedChange]]:
@@ -165,7 +198,9 @@ def message_changes(message_id: str) -> Statement[list[CausedChange]]:
     def decode(rows: Rows, _count: int) -> list[CausedChange]:
         return [change for change in _changes(rows) if change.cause.message_id == message_id]
 
-    return _statement("Failed to trace a message", decode, in_cause=json.dumps(message_id))
+    return _statement(
+        "Failed to trace a message", decode, in_cause=message_id if _is_plain(message_id) else ""
+    )
 
 
 def _statement(failing: str, decode: Any, **given: str | None) -> Statement[list[CausedChange]]:  # noqa: ANN401 - a decoder
@@ -207,5 +242,5 @@ def _text(value: object) -> str | None:
 
 
 def _is_plain(value: str) -> bool:
-    """Say whether all formats write a value's text as it is."""
-    return value.isascii() and value.replace("-", "").isalnum()
+    """Say whether all formats write a value's text as it is, but for its case."""
+    return value.isascii() and value.replace("-", "").isalnum() and value not in {"true", "false"}

@@ -201,6 +201,13 @@ def _unquoted(quoted: str | None, plain: str) -> str | None:
     return None if plain == "NULL" else plain
 
 
+DEFERRABLE: Final = (
+    "has a deferrable primary key: an update may give two rows one key for a moment, and events do not tell which of "
+    "them stays; make it not deferrable"
+)
+"""Words for a table that cannot be followed."""
+
+
 class SourceTable(NamedTuple):
     """A captured table; fields in the order of `describe_source_tables.sql`."""
 
@@ -236,6 +243,9 @@ class SourceTable(NamedTuple):
     versioning: str
     is_keyed: bool
     """Whether its key is one: without it tells rows by all their values, of which there may be equal ones."""
+
+    is_deferrable: bool
+    """Whether two rows may have one key for a moment; see `DEFERRABLE`."""
 
     def obstacle(self, arguments: tuple[str, ...]) -> str | None:
         """Say what of its capture keeps events from showing its rows, given the arguments that do; None for nothing."""

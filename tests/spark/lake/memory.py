@@ -60,6 +60,7 @@ SOURCE = SourceTable(
     version="",
     versioning="",
     is_keyed=True,
+    is_deferrable=False,
 )
 
 

@@ -15,6 +15,10 @@ create type visit as (at timestamptz, price money);
 create domain price as numeric(10, 2);
 create domain short_text as varchar(10);
 create type pair as (a int, b text);
+create schema own;
+create type own.bool as enum ('t', 'maybe');
+create type own.bytea as (a int, b int);
+create type own._int4 as enum ('{1,2}', 'a');
 """
 CASES: list[tuple[str, str, pa.DataType, object]] = [
     ("boolean", "'t'", pa.bool_(), True),
@@ -63,6 +67,11 @@ CASES: list[tuple[str, str, pa.DataType, object]] = [
     ("tstzrange", "'[2026-11-23 00:00:00.5+00,)'", pa.string(), '["2026-11-23 00:00:00.5+00",)'),
     ("inet", "'10.0.0.1/8'", pa.string(), "10.0.0.1/8"),
     ("pair", "row(1, 'x')", pa.string(), "(1,x)"),
+    ("own.bool", "'t'", pa.string(), "t"),
+    ("own.bytea", "row(1, 2)", pa.string(), "(1,2)"),
+    ("own._int4", "'{1,2}'", pa.string(), "{1,2}"),
+    ("own.bool[]", "'{maybe}'", pa.list_(pa.string()), ["maybe"]),
+    ("box[]", "'{(2,2),(1,1);(1,1),(0,0)}'", pa.string(), "{(2,2),(1,1);(1,1),(0,0)}"),
     ("int[]", "'{1,NULL,3}'", pa.list_(pa.int32()), [1, None, 3]),
     (
         "text[]",

@@ -22,7 +22,7 @@ from rowbus.database.postgresql.transfer import pass_on
 from rowbus.database.statements import Query, Statement, control, each, load, no_rows, scalar
 from rowbus.errors import ConfigurationError, StorageError
 from rowbus.log.consumers.table import ConsumerTable, log_not_found
-from rowbus.spark.captured import BEGIN_COPY, CopyStart
+from rowbus.spark.captured import BEGIN_COPY, DEFERRABLE, CopyStart
 from rowbus.spark.log_source.snapshot_range import list_logs
 from rowbus.spark.options import tables_named
 from rowbus.spark.schema import ensure
@@ -60,6 +60,9 @@ class CapturedTable(NamedTuple):
 
     shape: str
     """Another text after each change of its shape that the log was told, and with other partitions."""
+
+    is_deferrable: bool
+    """Whether two rows may have one key for a moment; see `captured.DEFERRABLE`."""
 
 
 class ReplicaTable(NamedTuple):
@@ -458,6 +461,8 @@ def _unfit(tables: Sequence[CapturedTable]) -> dict[str, str]:
                 f"{table.name} is captured {how}, so its events are not its rows; "
                 "capture it with --format json and another --trigger into another log to replicate it."
             )
+        elif table.is_deferrable:
+            faults[table.name] = f"{table.name} {DEFERRABLE}."
     return faults
 
 

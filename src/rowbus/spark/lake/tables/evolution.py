@@ -43,9 +43,12 @@ class Column(NamedTuple):
     filled: str | None
     """The value that rows of before the column have."""
 
+    labels: dict[str, str] | None = None
+    """The values of an enum, by their numbers; None for others, and where they are not noted."""
+
     def becomes(self, other: Column) -> bool:
         """Say whether values of this column are values of the other, in the lake as well."""
-        if self.mask != other.mask:
+        if self.mask != other.mask or not (self.labels or {}).items() <= (other.labels or {}).items():
             return False
         ours, theirs = (lake_type(it.type, it.modifier) for it in (self, other))
         return ours.equals(theirs) or widens(ours, theirs)

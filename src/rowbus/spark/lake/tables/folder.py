@@ -53,8 +53,10 @@ OWNER: Final = "consumer.json"
 ASKED: Final = "asked"
 COPIES: Final = "copies"
 HISTORY: Final = "history"
-_ODD: Final = re.compile(r"[^\w .,&+@!'()$=-]")
-"""Texts that paths may not have, nor the addresses that libraries make of them."""
+_ODD: Final = re.compile(r"[^\w .,&+@!'()$=-]|(?<=^catalog)\.(?=db$)")
+"""Texts that paths may not have, nor the addresses that libraries make of them; and the name of Iceberg's catalogue."""
+
+_LONG: Final = 240  # file names have up to 255 bytes
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -312,7 +314,10 @@ class LakeFolder:
 
 def _record(what: str, name: str) -> str:
     """Return the file of a record."""
-    return f"{what}/{quote(name, safe=' .')}.json"
+    text = quote(name, safe=" .")
+    if len(text) > _LONG:  # letters as they are take less
+        text = name.replace("%", "%25").replace("/", "%2F")
+    return f"{what}/{text}.json"
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -13,10 +13,12 @@ rows of a copy, and the snapshot that is recorded with it, are of one transactio
 from __future__ import annotations
 
 import json
+import logging
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import pyarrow as pa
 
@@ -24,7 +26,7 @@ from rowbus.database.postgresql.arrow import Access
 from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import Statement, load, scalar
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.spark.captured import Unfit, column_texts, converted, reading_rows
+from rowbus.spark.captured import DEFERRABLE, Unfit, column_texts, converted, reading_rows
 from rowbus.spark.lake.table import AppTransaction, own_errors
 from rowbus.spark.lake.tables.evolution import (
     Evolution,
@@ -45,8 +47,10 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Query
     from rowbus.spark.captured import SourceTable
     from rowbus.spark.lake.ducklake import Moment
-    from rowbus.spark.lake.tables.folder import LakeFolder, StoredTable
+    from rowbus.spark.lake.tables.folder import LakeFolder, StoredTable, TableFormat
     from rowbus.spark.lake.tables.net_changes import LoadsChanges, NetChanges, Row, StagedChange
+
+_logger = logging.getLogger(__name__)
 
 _CHANGED_BY: Final = ("ev_type=", "ev_data=", "ev_extra1=", "ev_extra2=", "when=", "deny")
 """Arguments of triggers that make events differ from the table's rows; `ev_extra3` and 4 are beside the row."""
@@ -80,6 +84,10 @@ def chosen(
 
 
 def _check(table: SourceTable) -> None:
+    if not table.columns:
+        _refuse(table.name, "has no column that events show: give it one")
+    if table.is_deferrable:
+        _refuse(table.name, DEFERRABLE)
     how = table.obstacle(_CHANGED_BY)
     if how is not None:
         raise ConfigurationError(
@@ -87,6 +95,31 @@ def _check(table: SourceTable) -> None:
             "capture it with --format json and another --trigger into another log.",
             table=table.name,
         )
+
+
+def check_names(tables: Sequence[SourceTable], kind: TableFormat) -> None:
+    """Raise ConfigurationError for tables and columns that a lake of this format cannot tell apart."""
+    if twice := _repeated(table.name for table in tables):
+        _refuse(
+            twice,
+            "is captured twice, or the name of two tables once schema and table are joined by a dot: rename one",
+        )
+    if kind == "ducklake":
+        schemas = {table.name.partition(".")[0] for table in tables}
+        for names in (schemas, {table.name for table in tables}):
+            if twice := _repeated(map(str.lower, names)):
+                _refuse(twice, "has two spellings, which DuckDB cannot tell apart: rename one")
+    for table in tables if kind != "iceberg" else ():
+        if twice := _repeated(map(str.lower, table.columns)):
+            _refuse(table.name, f'has two columns "{twice}", which readers cannot tell apart: rename one')
+
+
+def _repeated(names: Iterable[str]) -> str | None:
+    return next((name for name, times in sorted(Counter(names).items()) if times > 1), None)
+
+
+def _refuse(name: str, why: str) -> NoReturn:
+    raise ConfigurationError(f"{name} {why}, or release it (`rowbus log release`).", table=name)
 
 
 def lake_access(dsn: str) -> Access:
@@ -224,6 +257,11 @@ class FollowedTable:
         return self.number() + 1 + secrets.randbelow(NUMBERS)
 
     def _copy_anew(self, as_text: set[str]) -> int:
+        if self._source.key and not self._source.is_keyed:
+            _logger.warning(
+                "%s has no primary key: the lake takes equal rows for one. Give it a key, or capture it with pkey=….",
+                self._source.name,
+            )
         while True:
             try:
                 return self._try_copy(sorted(as_text))

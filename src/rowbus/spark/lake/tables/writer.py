@@ -37,7 +37,7 @@ from rowbus.spark.lake.files import GROUP, DataFile, Files, Layout, in_pieces, r
 from rowbus.spark.lake.storage import address, file_system
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.folder import CHECKPOINT, STATE, LakeFolder
-from rowbus.spark.lake.tables.followed_table import FollowedTable, chosen
+from rowbus.spark.lake.tables.followed_table import FollowedTable, check_names, chosen
 from rowbus.spark.lake.tables.history.table import VersionedTable, with_history
 from rowbus.spark.lake.tables.net_changes import (
     STAGED_WITH_ORIGINS,
@@ -242,6 +242,7 @@ def followed_tables(
     with Database(settings.dsn, application_name="rowbus spark lake").session() as session:
         captured = session.run(describe_source_tables(settings.log))
     tables = chosen(captured, settings.tables, settings.log, begun=begun)
+    check_names(tables, settings.format or (folder or LakeFolder(settings.path)).format())
     folder = folder or settled_folder(settings)
     names = {table.name for table in tables}
     return {

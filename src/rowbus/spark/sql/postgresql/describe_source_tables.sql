@@ -4,6 +4,8 @@
 -- The version, and the query for it, differ after every ALTER TABLE: it says whether a copy's snapshot shows this form.
 -- A partition was born in its place where one of its columns is as CREATE TABLE made it: ATTACH PARTITION writes them
 -- all again. So it had no rows before, whose events would be missing.
+-- A type that is not of `pg_catalog` is another one, whatever its name; so is an array whose elements no comma divides.
+-- A deferrable key is no key for a moment: an update may give it to a row before it takes it from another.
 -- Bare in JSON are boolean, bigint, smallint and int, but no domains over them.
 -- Locks nothing. Returns a row a trigger, in the order of `source_table.SourceTable`.
 select
@@ -15,10 +17,10 @@ select
         string_to_array(pgq.exact_key(status.table_id, status.arguments), ','),
         '{}'
     ) as key_columns,
-    described.column_names,
-    described.type_names,
-    described.modifiers,
-    described.bare,
+    coalesce(described.column_names, '{}') as column_names,
+    coalesce(described.type_names, '{}') as type_names,
+    coalesce(described.modifiers, '{}') as modifiers,
+    coalesce(described.bare, '{}') as bare,
     described.virtual_names,
     described.shape,
     format(
@@ -29,14 +31,18 @@ select
         'table', class.oid::bigint, 'trigger', status.trigger_id::bigint,
         'files', class.relfilenode::text, 'parts', coalesce(parts.files, '{}'),
         'born', coalesce(parts.born, '[]'),
-        'last', class.relnatts, 'plain', class.relkind = 'r', 'columns', described.forms
+        'last', class.relnatts, 'plain', class.relkind = 'r', 'columns', coalesce(described.forms, '[]')
     )::text as form,
     described.version,
     format(
         'select md5(string_agg(concat_ws('':'', attnum, xmin), '','' order by attnum)) as version '
         'from pg_catalog.pg_attribute where attrelid = %s and attnum > 0', class.oid
     ) as versioning,
-    coalesce(options.o_key, pgq.table_key(status.table_id)) is not null as is_keyed
+    coalesce(options.o_key, pgq.table_key(status.table_id)) is not null as is_keyed,
+    exists (
+        select from pg_catalog.pg_constraint as c
+        where c.conrelid = class.oid and c.contype = 'p' and c.condeferrable and options.o_key is null
+    ) as is_deferrable
 from pgq.capture_status as status
 inner join pg_catalog.pg_class as class on status.table_id = class.oid
 inner join pg_catalog.pg_namespace as namespace on class.relnamespace = namespace.oid
@@ -81,7 +87,7 @@ cross join lateral (
             concat(
                 coalesce(options.o_key, pgq.exact_key(status.table_id, status.arguments)), '|',
                 string_agg(
-                    concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin, c.mask), ','
+                    concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin, c.mask, c.labels), ','
                     order by c.attnum
                 ),
                 '|' || parts.places, '|', status.trigger_id
@@ -95,7 +101,7 @@ cross join lateral (
         jsonb_agg(
             jsonb_build_object(
                 'number', c.attnum, 'name', c.attname, 'type', c.type_name, 'modifier', c.modifier,
-                'mask', c.mask, 'filled', c.filled
+                'mask', c.mask, 'filled', c.filled, 'labels', c.labels
             )
             order by c.attnum
         ) as forms,
@@ -141,11 +147,22 @@ cross join lateral (
             a.atttypmod,
             a.xmin,
             (a.attmissingval::text::text[])[1] as filled,
-            t.typname::text as type_name,
+            case
+                when e.typnamespace = 'pg_catalog'::regnamespace and e.typdelim = ',' then '_' || e.typname
+                when e.typdelim = ',' then '_other'
+                when e.oid is null and t.typnamespace = 'pg_catalog'::regnamespace then t.typname::text
+                else 'other'
+            end as type_name,
             b.modifier,
-            pgq.column_mask(status.arguments, a.attname::text) as mask
+            pgq.column_mask(status.arguments, a.attname::text) as mask,
+            (
+                select jsonb_object_agg(label.oid::bigint::text, label.enumlabel)
+                from pg_catalog.pg_enum as label
+                where label.enumtypid = coalesce(e.oid, t.oid)
+            ) as labels
         from base as b
         inner join pg_catalog.pg_type as t on b.type_id = t.oid
+        left join pg_catalog.pg_type as e on t.oid = e.typarray
         inner join pg_catalog.pg_attribute as a on b.attnum = a.attnum
         where
             a.attrelid = class.oid

@@ -1,5 +1,5 @@
--- List the changes of captured tables that logs still hold, the oldest first: those of one table whose data hold a text,
--- and all that empty it, or those whose cause holds a text. Reads all events: they have no index but of transactions.
+-- List the changes of captured tables that logs still hold, the oldest first: those of one table, or of its partitions,
+-- whose data hold a text, in whatever case, and all that empty it, or those whose cause holds a text. Reads all events: they have no index but of transactions.
 -- Locks nothing; returns a row a change, in the order of `_Found` in log/causes.py.
 select
     (
@@ -15,26 +15,34 @@ select
     ev.ev_type,
     ev.ev_data,
     ev.ev_extra1,
-    ev.ev_extra4
+    ev.ev_extra4,
+    (
+        select jsonb_object_agg(column_.attname, type.typname)
+        from pg_attribute as column_
+        inner join pg_type as type on column_.atttypid = type.oid
+        where
+            column_.attrelid = to_regclass(:'table'::text) and column_.attnum > 0
+            and type.typnamespace = 'pg_catalog'::regnamespace
+    ) as types
 from pgq.event_template as ev
 where
     ev.ev_owner is null
     and ev.ev_extra1 is not null
     and (
         :'table'::text is null
-        or ev.ev_extra1 = coalesce(
-            (
-                select namespace.nspname || '.' || class.relname
-                from pg_class as class
-                inner join pg_namespace as namespace on class.relnamespace = namespace.oid
-                where class.oid = to_regclass(:'table'::text)
-            ),
-            :'table'::text
+        or ev.ev_extra1 in (
+            select namespace.nspname || '.' || class.relname
+            from pg_class as class
+            inner join pg_namespace as namespace on class.relnamespace = namespace.oid
+            where
+                class.oid = to_regclass(:'table'::text)
+                or class.oid in (select tree.relid from pg_partition_tree(to_regclass(:'table'::text)) as tree)
         )
+        or (to_regclass(:'table'::text) is null and ev.ev_extra1 = :'table'::text)
     )
     and (
         :'in_data'::text is null
-        or strpos(ev.ev_data, :'in_data'::text) > 0
+        or strpos(lower(ev.ev_data), lower(:'in_data'::text)) > 0
         or ev.ev_type = 'R'
         or ev.ev_type like '{"op"%TRUNCATE%'
     )

@@ -2,7 +2,7 @@
 -- those that are NOT NULL, the key (none: rows are counted), what the trigger was told, the statement that copies the rows, and a
 -- text that is another after each event that tells of a change of shape by this table's name (they are counted: one may commit
 -- after a later one, or be told late of a table that had the name before), with other partitions, and when the table was captured
--- no longer for a while.
+-- no longer for a while; and whether the key is deferrable.
 -- Needs a search_path of pg_catalog alone, so that types are spelt with their schema. Locks nothing.
 -- Returns a row a trigger, in the order of `tables.replica.CapturedTable`.
 select
@@ -43,7 +43,11 @@ select
             from pg_catalog.pg_partition_tree(class.oid) as tree
             inner join pg_catalog.pg_inherits as i on tree.relid = i.inhrelid and tree.relid <> class.oid
         )
-    ) as shape
+    ) as shape,
+    exists (
+        select from pg_catalog.pg_constraint as c
+        where c.conrelid = class.oid and c.contype = 'p' and c.condeferrable and options.o_key is null
+    ) as is_deferrable
 from pgq.capture_status as status
 inner join pg_catalog.pg_class as class on status.table_id = class.oid
 inner join pg_catalog.pg_namespace as namespace on class.relnamespace = namespace.oid
