@@ -44,7 +44,7 @@ LIMITS = {
     "delayed": Limits(Limit(28), Limit(125), Limit(162)),
     "event": Limits(Limit(34), Limit(189), Limit(286)),
     "sink": Limits(Limit(19, 18), Limit(127, 125), Limit(236, 232)),
-    "lake": Limits(Limit(41, 40), Limit(352, 305), Limit(648, 626)),
+    "lake": Limits(Limit(41, 40), Limit(348, 305), Limit(640, 626)),
     "retry": Limits(Limit(32, 26), Limit(175, 108), Limit(310, 176)),
 }
 

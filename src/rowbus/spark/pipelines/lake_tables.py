@@ -250,10 +250,9 @@ def copy_new_tables(
 
     Raises ConfigurationError when `resync` names none.
     """
-    copied: dict[str, int] = {}
+    folder, copied = settled_folder(settings), dict[str, int]()
 
     def copy() -> list[str]:
-        folder = settled_folder(settings)
         tables = followed_tables(settings, folder)
         if folder.ducklake():
             copied.clear()  # of an attempt before, which came to nothing
@@ -268,7 +267,7 @@ def copy_new_tables(
 
     followed = by_new_description(copy)
     committed = find_committed(settings.checkpoint)
-    note_end(settings, followed, committed.batch if committed else None)
+    note_end(folder, settings, followed, committed.batch if committed else None)
     return copied
 
 

@@ -261,7 +261,7 @@ class LakeFolder:
 
     def asked(self) -> dict[str, list[str]]:
         """Return the tables that are to be copied anew, by the files that ask for them."""
-        files = (_record(ASKED, name) for name in self.state.names(ASKED))
+        files = [_record(ASKED, name) for name in self.state.names(ASKED)]
         return {file: self.state.read(file, []) for file in files}
 
     def epochs(self, name: str) -> dict[int, tuple[str, int]]:

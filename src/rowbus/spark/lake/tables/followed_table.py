@@ -63,10 +63,16 @@ NUMBERS: Final = 2**32
 
 
 def chosen(
-    captured: Sequence[SourceTable], patterns: Sequence[str], log: str, *, begun: bool = False
+    captured: Sequence[SourceTable],
+    patterns: Sequence[str],
+    log: str,
+    kind: TableFormat = "iceberg",
+    *,
+    begun: bool = False,
 ) -> list[SourceTable]:
-    """Return the tables that a pattern names; raises ConfigurationError for those that cannot follow, and for none.
+    """Return the tables that a pattern names.
 
+    Raises ConfigurationError for those that cannot follow, or that a lake of this kind cannot tell apart, and for none.
     None do once a job has `begun`: its last table may be renamed, dropped or released, and come back.
     """
     names = [table.name for table in captured]
@@ -78,16 +84,29 @@ def chosen(
             f'No table captured into log "{log}" is named {" or ".join(patterns)}; captured is {there}. '
             f"Capture a table with `rowbus log capture TABLE --log {log} --arg backup`."
         )
+    if twice := _repeated([table.name for table in found]):
+        _refuse(
+            twice,
+            "is captured twice, or the name of two tables once schema and table are joined by a dot: rename one",
+        )
     for table in found:
-        _check(table)
+        _check(table, kind)
+    if kind == "ducklake":
+        schemas = [*{table.name.partition(".")[0] for table in found}]
+        if twice := _repeated([*map(str.lower, schemas)]) or _repeated(
+            [table.name.lower() for table in found]
+        ):
+            _refuse(twice, "has two spellings, which DuckDB cannot tell apart: rename one")
     return found
 
 
-def _check(table: SourceTable) -> None:
+def _check(table: SourceTable, kind: TableFormat) -> None:
     if not table.columns:
         _refuse(table.name, "has no column that events show: give it one")
     if table.is_deferrable:
         _refuse(table.name, DEFERRABLE)
+    if kind != "iceberg" and (twice := _repeated([*map(str.lower, table.columns)])):
+        _refuse(table.name, f'has two columns "{twice}", which readers cannot tell apart: rename one')
     how = table.obstacle(_CHANGED_BY)
     if how is not None:
         raise ConfigurationError(
@@ -97,25 +116,8 @@ def _check(table: SourceTable) -> None:
         )
 
 
-def check_names(tables: Sequence[SourceTable], kind: TableFormat) -> None:
-    """Raise ConfigurationError for tables and columns that a lake of this format cannot tell apart."""
-    if twice := _repeated(table.name for table in tables):
-        _refuse(
-            twice,
-            "is captured twice, or the name of two tables once schema and table are joined by a dot: rename one",
-        )
-    if kind == "ducklake":
-        schemas = {table.name.partition(".")[0] for table in tables}
-        for names in (schemas, {table.name for table in tables}):
-            if twice := _repeated(map(str.lower, names)):
-                _refuse(twice, "has two spellings, which DuckDB cannot tell apart: rename one")
-    for table in tables if kind != "iceberg" else ():
-        if twice := _repeated(map(str.lower, table.columns)):
-            _refuse(table.name, f'has two columns "{twice}", which readers cannot tell apart: rename one')
-
-
-def _repeated(names: Iterable[str]) -> str | None:
-    return next((name for name, times in sorted(Counter(names).items()) if times > 1), None)
+def _repeated(names: Sequence[str]) -> str | None:
+    return max((Counter(names) - Counter({*names})), default=None)
 
 
 def _refuse(name: str, why: str) -> NoReturn:

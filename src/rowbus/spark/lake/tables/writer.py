@@ -37,7 +37,7 @@ from rowbus.spark.lake.files import GROUP, DataFile, Files, Layout, in_pieces, r
 from rowbus.spark.lake.storage import address, file_system
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.folder import CHECKPOINT, STATE, LakeFolder
-from rowbus.spark.lake.tables.followed_table import FollowedTable, check_names, chosen
+from rowbus.spark.lake.tables.followed_table import FollowedTable, chosen
 from rowbus.spark.lake.tables.history.table import VersionedTable, with_history
 from rowbus.spark.lake.tables.net_changes import (
     STAGED_WITH_ORIGINS,
@@ -205,30 +205,26 @@ class TablesWriter(DataSourceStreamArrowWriter):
         """Apply the changes to each table that does not have the batch; then look after the tables, if that is due."""
         staged = [message for message in messages if isinstance(message, StagedFiles)]
         files = [file for message in staged for file in message.files]
-        record = self._begin(batchId)
-        if files or (staged and LakeFolder(self._settings.path).asked()):
+        folder = LakeFolder(self._settings.path, self._settings.dsn)
+        record = self._begin(folder, batchId)
+        if files or (staged and folder.asked()):
             batch = AppTransaction(staged[0].query, batchId)
             changes = staged_changes(self._settings.staged, files) if files else {}
             followed = apply_batch(self._settings, changes, batch)
             remove(self._settings.staged.path, [file.path for file in files])
         else:
-            followed = _still_followed(self._settings)
-        note_end(self._settings, followed, batchId)
+            followed = _still_followed(folder, self._settings)
+        note_end(folder, self._settings, followed, batchId)
         if record:
-            LakeFolder(self._settings.path).state.write(QUERY, record._replace(done=True)._asdict())
-        look_after(
-            LakeFolder(self._settings.path, self._settings.dsn),
-            batchId,
-            every=self._settings.compact_every,
-            keep_hours=self._settings.keep_hours,
-        )
+            folder.state.write(QUERY, record._replace(done=True)._asdict())
+        look_after(folder, batchId, every=self._settings.compact_every, keep_hours=self._settings.keep_hours)
 
-    def _begin(self, batch: int) -> QueryRecord | None:
+    def _begin(self, folder: LakeFolder, batch: int) -> QueryRecord | None:
         """Keep where a batch ends, before a table has it; raises StorageError if another run went on meanwhile."""
         if self._settings.kept_checkpoint is None:
             return None
         record = read_checkpoint(Path(self._settings.kept_checkpoint), batch)
-        keep(LakeFolder(self._settings.path).state, record)
+        keep(folder.state, record)
         return record
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - as above
@@ -241,8 +237,8 @@ def followed_tables(
     """Return the tables as they are in the database now, in a folder of these settings. Raises as `chosen` does."""
     with Database(settings.dsn, application_name="rowbus spark lake").session() as session:
         captured = session.run(describe_source_tables(settings.log))
-    tables = chosen(captured, settings.tables, settings.log, begun=begun)
-    check_names(tables, settings.format or (folder or LakeFolder(settings.path)).format())
+    kind = settings.format or (folder or LakeFolder(settings.path)).format()
+    tables = chosen(captured, settings.tables, settings.log, kind, begun=begun)
     folder = folder or settled_folder(settings)
     names = {table.name for table in tables}
     return {
@@ -296,20 +292,21 @@ def apply_batch(
     return followed
 
 
-def note_end(settings: TablesSettings, followed: Iterable[str], batch: int | None) -> None:
+def note_end(
+    folder: LakeFolder, settings: TablesSettings, followed: Iterable[str], batch: int | None
+) -> None:
     """Note how far the tables are after a batch of this lake's checkpoint; without one, how far their copies are.
 
     A batch's end is in the checkpoint before the batch runs, and the same when it runs again.
     """
-    folder = LakeFolder(settings.path)
     found = None if batch is None else find_end(settings.checkpoint, batch)
     end = positions(found).get(settings.log) if found else None
     folder.note_complete(followed, end.at if end else None)
 
 
-def _still_followed(settings: TablesSettings) -> list[str]:
+def _still_followed(folder: LakeFolder, settings: TablesSettings) -> list[str]:
     """Return the tables of which something is known, and that these settings name: others may be another job's."""
-    known = LakeFolder(settings.path).complete()
+    known = folder.complete()
     return sorted({name for pattern in settings.tables for name in tables_named(known, pattern)})
 
 
