@@ -39,8 +39,9 @@ select
         'from pg_catalog.pg_attribute where attrelid = %s and attnum > 0', class.oid
     ) as versioning,
     coalesce(options.o_key, pgq.table_key(status.table_id)) is not null as is_keyed,
-    exists (
-        select from pg_catalog.pg_constraint as c
+    exists(
+        select 1
+        from pg_catalog.pg_constraint as c
         where c.conrelid = class.oid and c.contype = 'p' and c.condeferrable and options.o_key is null
     ) as is_deferrable
 from pgq.capture_status as status
@@ -87,7 +88,8 @@ cross join lateral (
             concat(
                 coalesce(options.o_key, pgq.exact_key(status.table_id, status.arguments)), '|',
                 string_agg(
-                    concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin, c.mask, c.labels), ','
+                    concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin, c.mask, c.labels),
+                    ','
                     order by c.attnum
                 ),
                 '|' || parts.places, '|', status.trigger_id

@@ -1,6 +1,7 @@
 -- List the changes of captured tables that logs still hold, the oldest first: those of one table, or of its partitions,
--- whose data hold a text, in whatever case, and all that empty it, or those whose cause holds a text. Reads all events: they have no index but of transactions.
--- Locks nothing; returns a row a change, in the order of `_Found` in log/causes.py.
+-- whose data hold a text, in whatever case, and all that empty it, or those whose cause holds a text. Reads all events:
+-- they have no index but of transactions. Locks nothing; returns a row a change, in the order of `_ChangeRow` in
+-- log/causes.py.
 select
     (
         select queue.queue_name
@@ -36,7 +37,9 @@ where
             inner join pg_namespace as namespace on class.relnamespace = namespace.oid
             where
                 class.oid = to_regclass(:'table'::text)
-                or class.oid in (select tree.relid from pg_partition_tree(to_regclass(:'table'::text)) as tree)
+                or class.oid in (
+                    select tree.relid from pg_partition_tree(to_regclass(:'table'::text)) as tree
+                )
         )
         or (to_regclass(:'table'::text) is null and ev.ev_extra1 = :'table'::text)
     )

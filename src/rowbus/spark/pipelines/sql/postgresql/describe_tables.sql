@@ -44,8 +44,9 @@ select
             inner join pg_catalog.pg_inherits as i on tree.relid = i.inhrelid and tree.relid <> class.oid
         )
     ) as shape,
-    exists (
-        select from pg_catalog.pg_constraint as c
+    exists(
+        select 1
+        from pg_catalog.pg_constraint as c
         where c.conrelid = class.oid and c.contype = 'p' and c.condeferrable and options.o_key is null
     ) as is_deferrable
 from pgq.capture_status as status
