@@ -167,13 +167,13 @@ class Delayed(Placing, name="Shop.Delayed"): ...
         (
             [Placing, PlacingElsewhere],
             {},
-            '"Sales.Placing" twice, as the table of the saga and as the table of the saga:',
+            '"Sales.Placing" twice, as the table of the saga Shop.Placing and as the table of the saga Elsewhere',
         ),
         ([Placing, Placing], {}, '"Sales.Placing" twice'),
         (
             [Delayed],
             {},
-            '"Sales.Delayed" twice, as the table of the saga and as the table of its delayed messages:',
+            '"Sales.Delayed" twice, as the table of the saga Shop.Delayed and as the table of its delayed messages:',
         ),
         (
             [],

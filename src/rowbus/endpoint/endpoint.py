@@ -370,7 +370,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         return await change_lanes(await self._locate(), self._parts())
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Receive no more, let handlers finish, close; after `timeout` s cancel them. Not for a handler of its own."""
+        """Receive no more, let handlers finish, close; cancel them after `timeout` s. Raises HandlerError in one."""
         self._check_stop(timeout)
         running, self._running = self._running, None
         if running is not None:

@@ -330,8 +330,8 @@ class SagaComponent:
     def tables(self) -> Sequence[OwnTable]:
         """The tables it needs."""
         tables = (
-            (self._table, "the table of the saga", self._check),
-            (self._history, "the saga's history", None),
+            (self._table, f"the table of the saga {self._saga.definition.full_name}", self._check),
+            (self._history, f"the history of the saga {self._saga.definition.full_name}", None),
         )
         return [
             OwnTable(table, called, is_viewed=True, check=check)
