@@ -146,11 +146,11 @@ def test_two_classes_for_one_wire_name_are_refused() -> None:
 
 
 @dataclass
-class Placed:
+class Placement:
     times: int = 0
 
 
-class Placing(rowbus.Saga[Placed], name="Shop.Placing"):
+class Placing(rowbus.Saga[Placement], name="Shop.Placing"):
     @rowbus.starts(PlaceOrder, by=lambda _order: "one")
     async def placed(self, order: PlaceOrder) -> None: ...
 
@@ -158,7 +158,7 @@ class Placing(rowbus.Saga[Placed], name="Shop.Placing"):
 class PlacingElsewhere(Placing, name="Elsewhere.Placing"): ...
 
 
-class Delayed(Placing, name="Shop.Delayed"): ...
+class Delay(Placing, name="Shop.Delayed"): ...
 
 
 @every(
@@ -171,7 +171,7 @@ class Delayed(Placing, name="Shop.Delayed"): ...
         ),
         ([Placing, Placing], {}, '"Sales.Placing" twice'),
         (
-            [Delayed],
+            [Delay],
             {},
             '"Sales.Delayed" twice, as the table of the saga Shop.Delayed and as the table of its delayed messages:',
         ),

@@ -33,6 +33,7 @@ from rowbus.platform.checks import made_check
 from rowbus.platform.plug_ins import check_platform, platform_queues
 from rowbus.running.critical import callback_of
 from rowbus.running.functions import check_function
+from rowbus.running.scope import beginning
 from rowbus.running.setting_types import require_type
 from rowbus.running.signals import Serving
 from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode, check_time_limit
@@ -353,7 +354,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             settings = replace(self.settings, notifications=False)
             running = RunningEndpoint(self._parts()._replace(settings=settings), database)
         try:
-            with self._beginning():
+            with beginning(self):
                 await running.start()
         except BaseException:
             await running.stop(timeout=0)

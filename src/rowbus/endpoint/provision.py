@@ -79,7 +79,7 @@ class Provision:
 
 
 def _is_maker(value: object, kind: object) -> bool:
-    """Say whether a value is a function or a class, and no object of the kind."""
+    """Say whether a value is a function or a class, not an object."""
     if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
         return False
     return (inspect.isfunction(value) or isinstance(value, type)) and not isinstance(value, kind)

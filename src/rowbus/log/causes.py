@@ -242,5 +242,5 @@ def _text(value: object) -> str | None:
 
 
 def _is_plain(value: str) -> bool:
-    """Say whether all formats write a value's text as it is, but for its case."""
+    """Say whether each format writes a value as this text, in upper or lower case."""
     return value.isascii() and value.replace("-", "").isalnum() and value not in {"true", "false"}

@@ -26,6 +26,7 @@ from rowbus.log.range import LogRange
 from rowbus.messages.address import refuse_nul
 from rowbus.running.critical import Alarm, callback_of
 from rowbus.running.loop_watch import LoopWatch
+from rowbus.running.scope import beginning
 from rowbus.running.setting_types import require_type
 from rowbus.running.signals import Serving
 from rowbus.settings import ConsumerSettings
@@ -163,7 +164,7 @@ class Consuming(Serving):
             self._running.append(fitting.build(database, self._alarm))
         self._watch.start()
         try:
-            with self._beginning():
+            with beginning(self):
                 await asyncio.gather(*(running.start() for running, _ in self._running))
         except BaseException:
             await self.stop(timeout=0)

@@ -13,14 +13,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
-from rowbus.running.scope import beginning, refuse_own_end
+from rowbus.running.scope import refuse_own_end
 from rowbus.running.service import Stoppable
 from rowbus.running.setting_types import require_type
 from rowbus.running.telemetry.service import MeasuredService
 from rowbus.running.workers import leaves_by_itself
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
     from typing import Self
 
 logger = logging.getLogger("rowbus.endpoint")
@@ -50,10 +49,6 @@ class Serving(Stoppable):
     async def __aexit__(self, *_error: object) -> None:
         """Stop; see `stop`."""
         await self.stop()
-
-    def _beginning(self) -> AbstractContextManager[None]:
-        """Note that the tasks which are begun within belong to this service."""
-        return beginning(self)
 
     def _check_stop(self, timeout: float | None) -> None:
         """Raise ConfigurationError for no seconds, and HandlerError in code that this service calls, and waits for."""

@@ -299,11 +299,11 @@ class AsyncSession:
         """
         if self.connection.lock.locked():
             self._give_up()
-            await asyncio.shield(self._have_running_fail())
+            await asyncio.shield(self._close_when_failed())
         else:
             await close(self.connection)
 
-    async def _have_running_fail(self) -> None:
+    async def _close_when_failed(self) -> None:
         """Wait until what runs on the connection has failed, as its traffic has ended; then close it.
 
         Closing frees memory of libpq's that a running statement still reads. A stream that was left half read holds the

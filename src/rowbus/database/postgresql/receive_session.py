@@ -226,7 +226,7 @@ class ReceiveSession(AsyncSession):
         """
         await self.abandon()
         if self.connection.waits:
-            await self._have_running_fail()
+            await self._close_when_failed()
         self.discard()  # not `close`, which a handler in its call may not
 
     def admit(self, scope: Scope) -> None:

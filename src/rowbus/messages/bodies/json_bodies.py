@@ -137,7 +137,7 @@ def encoder(kind: type, names: Names) -> Encode:
 
 
 def _is_doubtful(body: bytes) -> bool:
-    """Say whether .NET might write a value of this body in another form, or not at all."""
+    """Say whether .NET might write the values of this body differently, or refuse one."""
     # No loop, which takes four times as long.
     return b'"P' in body or b'"-P' in body or b"null" in body or b"NaN" in body or b"Infinity" in body
 

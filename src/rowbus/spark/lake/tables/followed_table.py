@@ -66,7 +66,7 @@ def chosen(
     captured: Sequence[SourceTable],
     patterns: Sequence[str],
     log: str,
-    kind: TableFormat = "iceberg",
+    kind: TableFormat | None = None,
     *,
     begun: bool = False,
 ) -> list[SourceTable]:
@@ -100,12 +100,12 @@ def chosen(
     return found
 
 
-def _check(table: SourceTable, kind: TableFormat) -> None:
+def _check(table: SourceTable, kind: TableFormat | None) -> None:
     if not table.columns:
         _refuse(table.name, "has no column that events show: give it one")
     if table.is_deferrable:
         _refuse(table.name, DEFERRABLE)
-    if kind != "iceberg" and (twice := _repeated([*map(str.lower, table.columns)])):
+    if kind in {"delta", "ducklake"} and (twice := _repeated([*map(str.lower, table.columns)])):
         _refuse(table.name, f'has two columns "{twice}", which readers cannot tell apart: rename one')
     how = table.obstacle(_CHANGED_BY)
     if how is not None:

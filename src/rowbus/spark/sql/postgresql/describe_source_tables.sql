@@ -4,7 +4,7 @@
 -- The version, and the query for it, differ after every ALTER TABLE: it says whether a copy's snapshot shows this form.
 -- A partition was born in its place where one of its columns is as CREATE TABLE made it: ATTACH PARTITION writes them
 -- all again. So it had no rows before, whose events would be missing.
--- A type that is not of `pg_catalog` is another one, whatever its name; so is an array whose elements no comma divides.
+-- A type outside of `pg_catalog` is called `other`, and its array `_other`; an array without commas is `other`, too.
 -- A deferrable key is no key for a moment: an update may give it to a row before it takes it from another.
 -- Bare in JSON are boolean, bigint, smallint and int, but no domains over them.
 -- Locks nothing. Returns a row a trigger, in the order of `source_table.SourceTable`.

@@ -1,7 +1,7 @@
--- List the changes of captured tables that logs still hold, the oldest first: those of one table, or of its partitions,
--- whose data hold a text, in whatever case, and all that empty it, or those whose cause holds a text. Reads all events:
--- they have no index but of transactions. Locks nothing; returns a row a change, in the order of `_ChangeRow` in
--- log/causes.py.
+-- List the changes of captured tables that logs still hold, the oldest first: of one table and its partitions, those
+-- whose data hold a text (its case does not matter) and those that empty it; or those whose cause holds a text. Reads
+-- all events, which have an index of transactions only. Locks nothing; returns a row a change, in the order of
+-- `_ChangeRow` in log/causes.py.
 select
     (
         select queue.queue_name

@@ -1,6 +1,6 @@
 -- List the columns of tables, by which they are queues, stores or neither; names are compared exactly, and never cut.
--- Locks nothing; returns schema, name, whether it is a table, and of its columns the names, the types (never quoted, whatever
--- quote_all_identifiers says), whether they take null and whether they are filled by themselves; no row where nothing is.
+-- Locks nothing; returns schema, name, whether it is a table, and of its columns the names, the types without quotes,
+-- whether they take null and whether they are filled by themselves; no row where nothing is.
 select
     namespace.nspname::text as schema,
     relation.relname::text as name,

@@ -1,7 +1,7 @@
 -- Find the tables that are queues, or were before they were changed (four of the five columns by name, `headers`
 -- among them, and no `lease`, which running work has), and those named. Locks nothing; returns schema, name, persistence,
 -- columns, unique keys, the sequence behind `seq` with its end, and whether this role may read the table, ordered by schema
--- and name. A type that is not pg_catalog's is named with its schema, and others are not quoted, whatever the session has set.
+-- and name. A type of pg_catalog has its plain name, any other one its schema's, too; the session's settings change neither.
 with candidates as (
     select attribute.attrelid as id
     from pg_attribute as attribute
