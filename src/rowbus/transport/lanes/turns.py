@@ -186,7 +186,7 @@ class Equipment(NamedTuple):
 class Shelf:
     """The idle sessions of one process. For one event loop.
 
-    A lane has the session again that it had first, if that is here: the server has the plans of its statements.
+    A lane has the session again that it had last, if that is here: the server has the plans of its statements.
     """
 
     def __init__(self) -> None:
@@ -209,9 +209,7 @@ class Shelf:
 
     async def put(self, lane: Hashable, equipment: Equipment) -> None:
         """Leave what a lane does not need now."""
-        own = self._own.get(lane)
-        if own is None or own.closed:
-            self._own[lane] = equipment.session
+        self._own[lane] = equipment.session
         if self._is_closed:
             await equipment.close()
         else:
