@@ -9,23 +9,24 @@ up on keeps both properties, so that putting it back into the Timeouts queue sen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.database.backends import backend_class, bound_table
+from rowbus.database.statements import Statement, no_rows
 from rowbus.errors import InvalidAddressError, InvalidTimestampError, Unrecoverable
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp, parse_timestamp
-from rowbus.transport.queues.table import RecordTable
+from rowbus.transport.delayed.table import DelayedState
+from rowbus.transport.delayed_store.protocol import DelayedMessage
+from rowbus.transport.queues.records.table import RecordStatements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
-    from rowbus.database.statements import Statement
+    from rowbus.database.statements import Rows
     from rowbus.messages.address import Addresses, QueueAddress
-    from rowbus.transport.delayed.table import DelayedState
-    from rowbus.transport.delayed_store.protocol import DelayedMessage
 
 QUALIFIER = "Timeouts"
 PROPERTIES = "NServiceBus.Timeouts.Properties."
@@ -44,8 +45,24 @@ class KeptMessage(NamedTuple):
     failures: int
 
 
-class DelayedStoreTable(RecordTable, Protocol):
-    """Statements on the table of a delayed message store."""
+class DelayedStoreTable(RecordStatements):
+    """Statements on the table of a delayed message store; each runs in its runner's transaction."""
+
+    folder = "transport/delayed_store"
+    variable = "store"
+    remedy = (
+        "the table of the delayed message store does not exist; starting its endpoint creates it, as does "
+        "`rowbus schema install MODULE:ENDPOINT`."
+    )
+
+    def __init__(self, address: QueueAddress) -> None:
+        """Bind the SQL files to the table. No I/O."""
+        super().__init__(address)
+        self._store = self._load("store", "Failed to store a delayed message in", prepare=True)
+        self._fetch = self._load("fetch_next_due", "Failed to fetch due messages from", prepare=True)
+        self._remove = self._load("remove", "Failed to remove a delayed message from", prepare=True)
+        self._increment = self._load("increment_failure_count", "Failed to count a failure in", prepare=True)
+        self._next = self._load("next", "Failed to look into")
 
     def bound_session(self, *, lock_timeout: float, statement_timeout: float) -> list[Statement[None]]:
         """Have no statement of the session wait for a lock, or run, longer than so many seconds, where that can be."""
@@ -57,31 +74,76 @@ class DelayedStoreTable(RecordTable, Protocol):
 
     def store(self, message: DelayedMessage) -> Statement[None]:
         """Keep a message; one of the same id stays as it is. Waits for who stores or removes that one."""
-        raise NotImplementedError
+        return Statement(self._store, self._parameters(message), no_rows)
 
     def fetch_next_due(self, at: datetime) -> Statement[DelayedMessage | None]:
         """Lock and return the earliest message that is due at an instant and not locked; never waits."""
-        raise NotImplementedError
+        return Statement(self._fetch, {"at": at}, self._message)
 
     def next(self) -> Statement[datetime | None]:
         """Ask when the earliest message is due, locked or not."""
-        raise NotImplementedError
+        return Statement(self._next, {}, self._first_due)
 
     def remove(self, message_id: str) -> Statement[int]:
         """Delete a message and say how many there were, 1 or 0; waits for who has it locked."""
-        raise NotImplementedError
+        return Statement(self._remove, {"message_id": message_id}, self._counted)
 
     def increment_failure_count(self, message_id: str) -> Statement[int]:
         """Count a failure of a message and say how many there were, 1 or 0; waits for who has it locked."""
-        raise NotImplementedError
+        return Statement(self._increment, {"message_id": message_id}, self._counted)
 
     def state(self, most: int) -> Statement[DelayedState]:
         """Count the messages, up to `most`. Keeps no lock."""
-        raise NotImplementedError
+        query = self._load("state", "Failed to count the messages of")
+        return Statement(query, {"most": most}, self._state)
 
     def peek(self, most: int) -> Statement[list[KeptMessage]]:
         """Look at the messages due next without taking them. Keeps no lock."""
-        raise NotImplementedError
+        return Statement(self._load("peek", "Failed to look into"), {"most": most}, self._kept)
+
+    def _parameters(self, message: DelayedMessage) -> Mapping[str, object]:
+        return {
+            "message_id": message.message_id,
+            "destination": message.destination,
+            "time": message.time,
+            "headers": message.headers,
+            "body": message.body,
+        }
+
+    def _message(self, rows: Rows, _count: int) -> DelayedMessage | None:
+        for message_id, destination, time, headers, body, retries in rows:
+            return DelayedMessage(
+                message_id=message_id,
+                destination=destination,
+                time=self._due(time),
+                headers=headers,
+                body=body or b"",
+                number_of_retries=retries,
+            )
+        return None
+
+    def _first_due(self, rows: Rows, _count: int) -> datetime | None:
+        return None if rows[0][0] is None else self._due(rows[0][0])
+
+    def _state(self, rows: Rows, _count: int) -> DelayedState:
+        waiting, overdue, next_due, at = rows[0]
+        return DelayedState(waiting, overdue, next_due and self._due(next_due), self._due(at))
+
+    def _kept(self, rows: Rows, _count: int) -> list[KeptMessage]:
+        return [
+            KeptMessage(
+                message_id,
+                self._due(due),
+                destination or "",
+                headers.decode("utf-8", "backslashreplace"),
+                size,
+                failures,
+            )
+            for message_id, due, destination, headers, size, failures in rows
+        ]
+
+    def _due(self, value: Any) -> datetime:  # noqa: ANN401 - what the driver makes of it
+        return self._instant(value).astimezone(UTC)
 
 
 def find_stores(addresses: Addresses, schema: str | None = None) -> Statement[list[QueueAddress]]:
