@@ -18,6 +18,13 @@ from tests.conformance.transport import (
     in_default_mode,
 )
 
+NOTE_EXPIRY = """
+create table written (expires timestamp);
+create function note() returns trigger language plpgsql
+as $$ begin insert into written values (new.expires); return new; end $$;
+create trigger note after insert on "Sales" for each row execute function note();
+"""
+
 
 @pytest.mark.parametrize(
     "case", [RECEIVE_ONLY, RECEIVE_ONLY_ROLLBACK, SENDS_ATOMIC, SENDS_ATOMIC_ROLLBACK], ids=str
@@ -71,8 +78,11 @@ async def test_what_is_received_with_such_a_message_is_handled_once_in_a_transac
 
     await sales.install()
     await endpoints.backend.connection.execute("create table handled (order_id text)")
+    await endpoints.backend.connection.execute(NOTE_EXPIRY)
     orders = ["early", "bad", "fails", "late"]
-    await endpoints.backend.client().send_many("Sales", (PlaceOrder(order) for order in orders))
+    await endpoints.backend.client().send_many(
+        "Sales", (PlaceOrder(order) for order in orders), time_to_be_received=timedelta(hours=1)
+    )
     async with sales:
         # not until the queue is empty: it is between the commit and what puts the others back
         await eventually(lambda: len(handled) == 5)
@@ -82,3 +92,5 @@ async def test_what_is_received_with_such_a_message_is_handled_once_in_a_transac
     assert sorted(handled) == ["bad", "early", "fails", "fails", "late"]
     (row,) = await endpoints.backend.rows(ERROR)
     assert row.headers[Header.EXCEPTION_TYPE] == "rowbus.errors.HandlerError"
+    written = await endpoints.backend.connection.execute("select count(*), count(expires) from written")
+    assert await written.fetchone() == (6, 6)  # four were sent, and two put back

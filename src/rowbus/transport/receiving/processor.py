@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -161,7 +162,8 @@ class Processor:
             body = self._delivery(row, session).body
         except (MalformedHeadersError, MessageDeserializationError) as error:
             return self._callbacks.on_poison(row, error)
-        return Send(self._address, OutgoingMessage(decode_headers(row.headers), body))
+        left = None if row.time_left is None else timedelta(seconds=row.time_left)
+        return Send(self._address, OutgoingMessage(decode_headers(row.headers), body, left))
 
     def lost_server(self, row: MessageRow, before: int, error: BaseException) -> None:
         """Note that the server went away while a row was handled, and count that if it happens again and again.
