@@ -134,6 +134,16 @@ def test_no_password(rowbus: CommandLine, with_passwords: str) -> None:
     assert "no password supplied" in done.stderr
 
 
+@pytest.mark.one_version
+def test_a_session_that_may_only_read(rowbus: CommandLine) -> None:
+    rowbus("queue", "create", "Sales")
+
+    done = rowbus("queue", "purge", "Sales", "--yes", PGOPTIONS="-c default_transaction_read_only=on")
+
+    assert done.returncode == 1
+    assert [line[:8] for line in done.stderr.splitlines()] == ["rowbus: ", "rowbus: "]  # and none of the driver's
+
+
 def test_capture_into_a_missing_log(rowbus: CommandLine, ask: Ask) -> None:
     ask("create table orders (id int primary key)")
     rowbus("log", "install")

@@ -200,8 +200,12 @@ def _have_streams() -> None:
 
 
 def main() -> None:
-    """Run the command line on this process's arguments, and end the process."""
+    """Run the command line on this process's arguments, and end the process.
+
+    The driver warns, in several lines, of what it could not end after a failure; the failure is reported by us, in one.
+    """
     _have_streams()
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     if _ask is not None:  # of typer 0.29; another version may do otherwise
         setattr(typer.core, "build_runtime_param", _PlainValue)  # noqa: B010 - typer does not export it
     try:

@@ -79,9 +79,6 @@ def show_logs(level: int, form: LogFormat = LogFormat.TEXT, *, whole_tracebacks:
     """Log to the standard error from this level on, unless the program has set up its own logging.
 
     Tracebacks are brief unless they are wanted whole.
-
-    The driver warns, in several lines, of what it could not end on a connection that broke; the breaking itself is
-    reported by us, in one.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(
@@ -92,7 +89,6 @@ def show_logs(level: int, form: LogFormat = LogFormat.TEXT, *, whole_tracebacks:
         )
     )
     logging.basicConfig(handlers=[handler])
-    logging.getLogger("psycopg").setLevel(logging.ERROR)
     logger = logging.getLogger("rowbus")
     if logger.level == logging.NOTSET or logger.level > level:
         logger.setLevel(level)

@@ -8,7 +8,6 @@ demos never run in one database.
 from __future__ import annotations
 
 import json as json_format
-import logging
 import subprocess
 import tempfile
 import time
@@ -116,8 +115,6 @@ class DemoOptions(NamedTuple):
 def run(asked: DemoOptions, *, json: bool) -> int:
     """Run the demo and return its exit code; see `rowbus.demo.main`."""
     talk = Console(stderr=True, highlight=False)
-    # Interrupted in the middle of a transaction, the driver warns that it cannot end it. Its connection ends it.
-    logging.getLogger("psycopg").setLevel(logging.ERROR)
     received: list[int] = []
     try:
         with signals_as_interrupt() as received:
