@@ -179,7 +179,8 @@ async def test_an_outage_that_lasts_is_a_critical_error_once_for_each_kind(
     await rowbus.AsyncClient(crashable.connection).send("Sales", PlaceOrder("again"))
     await eventually(lambda: writer.handled == 2)
     await eventually(lambda: drained(crashable))
-    await eventually(lambda: any("Moving delayed messages works again" in line for line in loud(caplog)))
+    for what in ("Moving delayed messages", 'Peeking "public"."Sales"'):
+        await eventually(lambda what=what: any(f"{what} works again" in line for line in loud(caplog)))
 
     await asyncio.to_thread(crashable_server.stop)
     await eventually(lambda: len(looking()) == 4)
