@@ -141,7 +141,10 @@ def test_a_session_that_may_only_read(rowbus: CommandLine) -> None:
     done = rowbus("queue", "purge", "Sales", "--yes", PGOPTIONS="-c default_transaction_read_only=on")
 
     assert done.returncode == 1
-    assert [line[:8] for line in done.stderr.splitlines()] == ["rowbus: ", "rowbus: "]  # and none of the driver's
+    assert [line[:8] for line in done.stderr.splitlines()] == [
+        "rowbus: ",
+        "rowbus: ",
+    ]  # and none of the driver's
 
 
 def test_capture_into_a_missing_log(rowbus: CommandLine, ask: Ask) -> None:
