@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from rowbus.database.postgresql.arrow import Access
 from rowbus.errors import ConfigurationError
+from rowbus.messages.timestamps import with_zone
 from rowbus.spark.filters import where_option
 from rowbus.spark.json_rows.layout import JSON_OPTIONS, mode_option
 from rowbus.spark.log_source.decisions import KINDS
@@ -345,4 +346,4 @@ def read_time(given: object, side: str) -> datetime:
         time = datetime.fromisoformat(number)
     except (ValueError, OverflowError, OSError) as error:
         raise ConfigurationError(f"{given!r} is no time for '{side}Timestamp'.") from error
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    return with_zone(time)
