@@ -258,7 +258,8 @@ def test_one_bad_event_of_many_leaves_none_of_them(log_database: str, stored: St
     with psycopg.connect(log_database, autocommit=True) as own:
         with pytest.raises((MessageSerializationError, ConfigurationError, StorageError)):
             Log(own, NAME).append_many(["good", bad])
-        for whole in ("text", b"text", {"type": "a", "data": "b"}, pa.table({"type": ["a"]})):
+        wholes: list[Any] = ["text", b"text", {"type": "a", "data": "b"}, pa.table({"type": ["a"]})]
+        for whole in wholes:
             with pytest.raises(ConfigurationError, match="one after the other"):
                 Log(own, NAME).append_many(whole)
         assert own.info.transaction_status == psycopg.pq.TransactionStatus.IDLE

@@ -126,10 +126,10 @@ class EventRows:
 
         Raises ConfigurationError for one event, and for a data frame: who goes through that meets its columns.
         """
-        kind: type = events.__class__
+        kind = events.__class__
         if issubclass(kind, (str, bytes, bytearray, Mapping)) or {"columns", "shape"} <= {*dir(kind)}:
             raise ConfigurationError(
-                f"append_many takes events one after the other, and a {kind.__name__} is none of them: give a list of "
+                f"append_many takes events one after the other, and a {kind.__name__} is no such: give a list of "
                 "them, or a data frame's rows, as in frame.to_dict('records')."
             )
         self._events = iter(events)

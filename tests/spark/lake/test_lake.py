@@ -171,7 +171,7 @@ def test_a_column_may_have_any_value_or_is_refused_with_its_type(tmp_path: Path)
         ("delta", [-800_000, 3_000_000]),
         ("iceberg", [0, None]),
     ):  # 221 BC, and the year 10183
-        given = [
+        given: list[Any] = [
             pa.array([end, None], pa.timestamp("us", "UTC")),
             pa.array(days, pa.date32()),
             pa.array([{"text": "a"}, None], pa.struct([("text", pa.string())])),
@@ -183,15 +183,14 @@ def test_a_column_may_have_any_value_or_is_refused_with_its_type(tmp_path: Path)
         assert found.column("until").to_pylist() == [end, None]
         assert found.column("day").cast(pa.int32()).to_pylist() == days
         assert found.column("part").to_pylist() == [{"text": "a"}, None]
+    empty = Table("delta", tmp_path / "empty")
     for odd in (spark.NullType(), spark.DayTimeIntervalType(), spark.VariantType()):
         within = spark.ArrayType(spark.MapType(spark.StringType(), odd))
         with pytest.raises(ConfigurationError, match="which lakes do not have"):
-            lake.stream_writer(table.options(), spark.StructType().add("x", within), overwrite=False)
-    table = Table("delta", tmp_path / "empty")
-    empty = rows(1).set_column(1, "type", pa.array([""]))
-    written = task(table.stream(partitionBy="type"), empty)
+            lake.stream_writer(empty.options(), spark.StructType().add("x", within), overwrite=False)
+    written = task(empty.stream(partitionBy="type"), rows(1).set_column(1, "type", pa.array([""])))
     with pytest.raises(ConfigurationError, match="take it for NULL"):
-        commit(table, [written], 0, partitionBy="type")
+        commit(empty, [written], 0, partitionBy="type")
 
 
 def test_delta_is_told_bounds_that_hold_although_it_counts_in_milliseconds(tmp_path: Path) -> None:

@@ -44,14 +44,14 @@ select
         from pg_catalog.pg_constraint as c
         where c.conrelid = class.oid and c.contype = 'p' and c.condeferrable and options.o_key is null
     ) as is_deferrable,
-    options.o_key is null or exists(
+    options.o_key is null or exists (
         select 1
         from pg_catalog.pg_index as i
         where
             i.indrelid = class.oid and i.indisunique and i.indpred is null and i.indexprs is null
-            and not exists(
+            and not exists (
                 select 1
-                from unnest(i.indkey::int2 []) with ordinality as k (attnum, place)
+                from unnest(i.indkey::int2[]) with ordinality as k (attnum, place)
                 inner join pg_catalog.pg_attribute as a on k.attnum = a.attnum and i.indrelid = a.attrelid
                 where
                     k.place <= i.indnkeyatts
