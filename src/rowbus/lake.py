@@ -17,10 +17,11 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConfigurationError, StorageError
+from rowbus.messages.timestamps import with_zone
 from rowbus.running.backoff import doubling
 from rowbus.running.setting_types import time_span
 from rowbus.spark.lake.storage import check_storage
@@ -105,7 +106,7 @@ def _look(folder: LakeFolder) -> dict[str, Completeness]:
 
 def _checked(until: object) -> int | datetime:
     if isinstance(until, datetime):
-        return until if until.tzinfo else until.replace(tzinfo=UTC)
+        return with_zone(until)
     if isinstance(until, bool) or not isinstance(until, int) or until < 1:
         raise ConfigurationError(
             f"{until!r} is neither a time nor the number of a transaction, as `Log.position` gives it.",

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import psycopg
+import pyarrow as pa
 import pytest
 import sqlalchemy
 from psycopg import sql
@@ -252,11 +253,15 @@ def test_what_cannot_be_stored_is_refused_before_anything_is_written(
 
 
 @pytest.mark.one_version
-@every("bad", ["\0", "\ud800", {"surprise": 1}, ("a",) * 7, (1, "data"), ("a", "b", 3)], ids=repr)
+@every("bad", ["\0", "\ud800", {"surprise": 1}, ("a",) * 7, (16705, "data"), ("a", "b", 3)], ids=repr)
 def test_one_bad_event_of_many_leaves_none_of_them(log_database: str, stored: Stored, bad: object) -> None:
     with psycopg.connect(log_database, autocommit=True) as own:
         with pytest.raises((MessageSerializationError, ConfigurationError, StorageError)):
             Log(own, NAME).append_many(["good", bad])
+        wholes: list[Any] = ["text", b"text", {"type": "a", "data": "b"}, pa.table({"type": ["a"]})]
+        for whole in wholes:
+            with pytest.raises(ConfigurationError, match="one after the other"):
+                Log(own, NAME).append_many(whole)
         assert own.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
     assert stored() == []

@@ -55,8 +55,14 @@ async def test_a_consumer_moved_to_a_time_is_given_what_was_ticked_after_it(
 ) -> None:
     (time,) = orders.one("select tick_time from pgq.tick where tick_id = %s", ticks[2])
     log = orders.log()
-    assert log.seek("one", time=time) == ticks[2]
-    assert await consume(orders, 1) == ["c"]
+    orders.connection.execute(f"alter database {orders.connection.info.dbname} set timezone = 'Asia/Tokyo'")
+    for given in (time, time.astimezone(UTC).replace(tzinfo=None)):
+        assert log.seek("one", time=given) == ticks[2]
+        assert await consume(orders, 1) == ["c"]
+    with pytest.raises(ConfigurationError, match="without a zone it is UTC"):
+        log.seek("one", time="2026-11-30")  # type: ignore[arg-type]  # a mistake
+    with pytest.raises(ConfigurationError, match="the number of a tick"):
+        log.seek("one", tick="1")  # type: ignore[arg-type]  # as above
     assert log.seek("one", time=time - timedelta(microseconds=1)) == ticks[1]
     assert await consume(orders, 2) == ["b", "c"]
 

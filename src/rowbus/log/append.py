@@ -122,7 +122,16 @@ class EventRows:
     """The events to append, as rows of a COPY or in chunks; counts those taken."""
 
     def __init__(self, events: Iterable[object], type: str | None) -> None:
-        """Read each of the events as `append_many` says; `type` is that of those without."""
+        """Read each of the events as `append_many` says; `type` is that of those without.
+
+        Raises ConfigurationError for one event, and for a data frame: who goes through that meets its columns.
+        """
+        kind = events.__class__
+        if issubclass(kind, (str, bytes, bytearray, Mapping)) or {"columns", "shape"} <= {*dir(kind)}:
+            raise ConfigurationError(
+                f"append_many takes events one after the other, and a {kind.__name__} is no such: give a list of "
+                "them, or a data frame's rows, as in frame.to_dict('records')."
+            )
         self._events = iter(events)
         self._type = type
         self._first: Fields | None = None
@@ -169,8 +178,8 @@ def _fields(event: object, default: str | None) -> Fields:
     kind = type(event)
     if kind is tuple:
         fields: tuple[object, ...] = event  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType] - `kind` says so
-        if len(fields) == _PLAIN and type(fields[1]) is str and fields[0] is not None:
-            return fields  # type: ignore[return-value]  # pyright: ignore[reportReturnType] - a type that is not text fails in the COPY
+        if len(fields) == _PLAIN and type(fields[1]) is str and type(fields[0]) is str:
+            return fields  # type: ignore[return-value]  # pyright: ignore[reportReturnType] - `type` says so
         return _filled(fields, default)
     if isinstance(event, Event):
         return _filled(event[4:], default)

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,6 +25,7 @@ from rowbus.log.consumers.handlers import Caller, Consumer, check_lanes, takes_c
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.range import LogRange
 from rowbus.messages.address import refuse_nul
+from rowbus.messages.timestamps import with_zone
 from rowbus.running.critical import Alarm, callback_of
 from rowbus.running.loop_watch import LoopWatch
 from rowbus.running.scope import beginning
@@ -33,7 +35,6 @@ from rowbus.settings import ConsumerSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-    from datetime import datetime
 
     from rowbus.contracts.describing import Collection
     from rowbus.database.postgresql.connection import AsyncSession, Session
@@ -315,7 +316,7 @@ class Log(Consuming, AppendingLog):
     def purge(self, consumer: str, *, before: datetime | None = None) -> int:
         """Delete a consumer's dead letters, all or those from before a time; return how many."""
         with self._session() as session:
-            return session.run(ConsumerTable(self.name, consumer).purge(before))
+            return session.run(ConsumerTable(self.name, consumer).purge(_checked("before", before)))
 
 
 class AsyncLog(Consuming, AsyncAppendingLog):
@@ -397,7 +398,7 @@ class AsyncLog(Consuming, AsyncAppendingLog):
     async def purge(self, consumer: str, *, before: datetime | None = None) -> int:
         """Delete a consumer's dead letters; see `Log.purge`."""
         async with self._session() as session:
-            return await session.run(ConsumerTable(self.name, consumer).purge(before))
+            return await session.run(ConsumerTable(self.name, consumer).purge(_checked("before", before)))
 
 
 def _span(log: str, bounds: Bounds, from_tick: int | None, to_tick: int | None) -> tuple[int, int]:
@@ -419,7 +420,13 @@ async def _fitting(settings: ConsumerSettings, database: Database) -> ConsumerSe
     return replace(settings, notifications=False, stand_by=False)
 
 
+def _checked(name: str, time: datetime | None) -> datetime | None:
+    require_type(name, time, datetime | None, "a datetime; without a zone it is UTC")
+    return None if time is None else with_zone(time)
+
+
 def _require_one_target(tick: int | None, time: datetime | None) -> None:
+    require_type("tick", tick, int | None, "the number of a tick")
     if tick is not None and time is not None:
         raise ConfigurationError("A consumer is moved either to a tick or to a time: give one of them.")
 
@@ -431,6 +438,7 @@ def _ticks(log: LogRange, after: int) -> Steps[list[Tick]]:
 
 
 def _seek(log: LogRange, consumer: str, tick: int | None, time: datetime | None) -> Steps[int]:
+    time = _checked("time", time)
     bounds: Bounds = yield log.bounds()
     if tick is None and time is None:
         target = bounds.newest

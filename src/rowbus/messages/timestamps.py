@@ -32,6 +32,11 @@ _EXACT_TIMESTAMP: Final = re.compile(
 )
 
 
+def with_zone(moment: datetime) -> datetime:
+    """Return a time that people gave: without a zone it is of UTC, whatever the session's or the machine's."""
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 def format_timestamp(moment: datetime) -> str:
     """Write a moment as the 28 characters NServiceBus expects.
 

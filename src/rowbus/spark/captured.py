@@ -247,6 +247,9 @@ class SourceTable(NamedTuple):
     is_deferrable: bool
     """Whether two rows may have one key for a moment; see `DEFERRABLE`."""
 
+    is_told_apart: bool = True
+    """Whether no two rows have one key, as far as it is chosen by `pkey=…`: a unique index says so."""
+
     def obstacle(self, arguments: tuple[str, ...]) -> str | None:
         """Say what of its capture keeps events from showing its rows, given the arguments that do; None for nothing."""
         if self.format == "sql":

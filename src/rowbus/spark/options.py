@@ -100,13 +100,13 @@ def _value(option: Option, texts: Mapping[str, str], of: str) -> object:
 
 
 def _read_text(given: str) -> str:
-    if not given:
+    if not given or "\0" in given:
         raise ValueError
     return given
 
 
 text: Final = Parser("a text", _read_text)
-"""Any text but the empty one."""
+"""Any text but the empty one, and what PostgreSQL cannot hold."""
 
 
 def integer(minimum: int = 1) -> Parser:
@@ -157,7 +157,7 @@ names: Final = Parser("names with commas between them", _read_names)
 """One name or several, as a tuple, in the order given."""
 
 _UNITS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
+_DURATION: Final = re.compile(r"(\d{1,10}(?:\.\d+)?)\s*([a-z]*)")
 
 
 def _read_milliseconds(given: str) -> int:

@@ -58,8 +58,15 @@ def test_a_table_without_a_key_is_followed_by_its_rows(
         "create table bare (a int, b text, seen int)", "insert into bare values (1, 'x', 1), (2, null, 1)"
     )
     lake.run("select pgq.capture_table('bare', 'changes', 'json', '{ignore=seen}')")
+    for name, columns in (("often", "a int, b int"), ("once", "a int, b int, unique (a) include (b)")):
+        lake.run(f"create table {name} ({columns})")
+        lake.run(f"select pgq.capture_table('{name}', 'changes', 'json', '{{\"pkey=a, b\"}}')")
     lake.copy()
     assert "public.bare has no primary key: the lake takes equal rows for one" in caplog.text
+    assert (
+        "public.often has no unique index on its pkey=…: of rows with the same a, b the lake" in caplog.text
+    )
+    assert "public.once has no" not in caplog.text
     lake.run(
         "insert into bare values (3, null), (null, 'y'), (4, 'z')", "update bare set b = 'w' where a = 2"
     )

@@ -54,17 +54,18 @@ class Table:
     def stream(self, *, overwrite: bool = False, **given: str) -> LakeStreamWriter:
         return lake.stream_writer(self.options(**given), COLUMNS, overwrite)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def arrow(self) -> Any:  # noqa: ANN401 - a table, whose stubs are partial
         if self.kind == "delta":
             from deltalake import DeltaTable  # noqa: PLC0415 - slow to import
 
-            found = DeltaTable(self.path).to_pyarrow_table()
-        else:
-            from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - as above
+            return DeltaTable(self.path).to_pyarrow_table()
+        from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - as above
 
-            catalog = SqlCatalog("rowbus", uri=f"sqlite:///{self.path}/catalog.db")
-            found = catalog.load_table(f"lake.{self.path.name}").scan().to_arrow()
-        rows: list[dict[str, Any]] = found.to_pylist()
+        catalog = SqlCatalog("rowbus", uri=f"sqlite:///{self.path}/catalog.db")
+        return catalog.load_table(f"lake.{self.path.name}").scan().to_arrow()
+
+    def rows(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self.arrow().to_pylist()
         return sorted(rows, key=lambda row: row["number"] or 0)
 
     def matching(self, column: str, value: object) -> list[object]:
@@ -159,6 +160,37 @@ def test_readers_that_skip_files_by_their_statistics_skip_none_that_has_the_rows
         commit(table, [task(table.stream(), rows(number))], number)
 
     assert 2 in table.matching(column, value)
+
+
+def test_a_column_may_have_any_value_or_is_refused_with_its_type(tmp_path: Path) -> None:
+    end = datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)  # which many take for "until now"
+    inner = spark.StructType([spark.StructField("text", spark.StringType(), nullable=False)])
+    columns = {"until": spark.TimestampType(), "day": spark.DateType(), "part": inner}
+    schema = spark.StructType([spark.StructField(name, kind) for name, kind in columns.items()])
+    for kind, days in (
+        ("delta", [-800_000, 3_000_000]),
+        ("iceberg", [0, None]),
+    ):  # 221 BC, and the year 10183
+        given: list[Any] = [
+            pa.array([end, None], pa.timestamp("us", "UTC")),
+            pa.array(days, pa.date32()),
+            pa.array([{"text": "a"}, None], pa.struct([("text", pa.string())])),
+        ]
+        table = Table(kind, tmp_path / kind)
+        writer = lake.stream_writer(table.options(), schema, overwrite=False)
+        writer.commit([task(writer, pa.RecordBatch.from_arrays(given, schema.names))], 0)
+        found = table.arrow()
+        assert found.column("until").to_pylist() == [end, None]
+        assert found.column("day").cast(pa.int32()).to_pylist() == days
+        assert found.column("part").to_pylist() == [{"text": "a"}, None]
+    empty = Table("delta", tmp_path / "empty")
+    for odd in (spark.NullType(), spark.DayTimeIntervalType(), spark.VariantType()):
+        within = spark.ArrayType(spark.MapType(spark.StringType(), odd))
+        with pytest.raises(ConfigurationError, match="which lakes do not have"):
+            lake.stream_writer(empty.options(), spark.StructType().add("x", within), overwrite=False)
+    written = task(empty.stream(partitionBy="type"), rows(1).set_column(1, "type", pa.array([""])))
+    with pytest.raises(ConfigurationError, match="take it for NULL"):
+        commit(empty, [written], 0, partitionBy="type")
 
 
 def test_delta_is_told_bounds_that_hold_although_it_counts_in_milliseconds(tmp_path: Path) -> None:
@@ -354,6 +386,8 @@ def test_other_partitions_are_refused(table: Table) -> None:
     [
         ({"partitionBy": "dya"}, "no column 'dya'"),
         ({"partitionBy": "time"}, "cannot separate files"),
+        ({"partitionBy": "day,day"}, "once each"),
+        ({"partitionBy": ",".join(COLUMNS.names)}, "leave others for the files"),
         ({"txnVersion": "1"}, "leave out 'txnVersion'"),
         ({"path": ""}, "path"),
         ({"tabel": "x"}, "did you mean 'table'"),

@@ -33,7 +33,7 @@ COLUMNS = spark.StructType(
 )
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, about themselves
 
-Row = tuple[int | None, str, int, str]
+Row = tuple[int | None, str, int | None, str]
 
 
 class Merged:
@@ -151,9 +151,13 @@ def test_without_a_sequence_the_last_batch_wins_and_a_key_comes_once(merged: Mer
         merged.merge(2, [(1, "c", 1, "I")], [(1, "d", 1, "I")], sequenceby="")
 
 
-def test_a_row_without_a_key_is_refused(merged: Merged) -> None:
+def test_a_row_without_a_key_a_sequence_or_a_word_on_deletion_is_refused(merged: Merged) -> None:
     with pytest.raises(ConfigurationError, match="its id is NULL"):
         merged.merge(0, [(None, "a", 1, "I")])
+    with pytest.raises(ConfigurationError, match="its seq is NULL"):
+        merged.merge(0, [(1, "a", None, "I")])
+    with pytest.raises(ConfigurationError, match="Name the values that delete: op=D"):
+        merged.merge(0, [(1, "a", 1, "I")], deletewhen="op")
 
 
 def test_a_partitioned_table_is_merged_across_its_partitions(merged: Merged) -> None:
@@ -169,6 +173,7 @@ def test_a_partitioned_table_is_merged_across_its_partitions(merged: Merged) -> 
         ({"mergekeys": ""}, "give 'mergeKeys', too"),
         ({"mergekeys": "number"}, "no column number"),
         ({"mergekeys": "id,op"}, "says which rows delete"),
+        ({"sequenceby": "op"}, "says which rows delete"),
     ],
 )
 def test_a_rule_that_cannot_be_followed_is_refused(merged: Merged, given: dict[str, str], said: str) -> None:

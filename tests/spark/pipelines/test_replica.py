@@ -332,7 +332,12 @@ def test_what_was_the_key_may_be_null_and_twice_once_it_is_none(shop: Shop, chan
 
 
 def test_an_update_of_the_key_moves_the_row(shop: Shop) -> None:
+    shop.connection.execute("create table rates (k numeric primary key); insert into rates values (1.0)")
+    shop.connection.execute("select pgq.capture_table('rates', 'changes', 'json', '{}')")
     shop.copy()
+    shop.connection.execute("update rates set k = 1.00")
+    shop.apply()
+    assert shop.one("select k::text from copy.rates") == "1.00"
     shop.connection.execute("insert into \"Line items\" values (1, 1, 'x'), (2, 1, 'y')")
     shop.apply()
     form = shop.one("select format from pgq.capture_status where table_name = 'public.orders'")
@@ -381,11 +386,14 @@ def test_a_table_without_the_key_is_refused(shop: Shop) -> None:
         shop.copy()
 
 
-def test_the_source_itself_is_never_the_target(shop: Shop) -> None:
+def test_the_source_itself_is_never_the_target_nor_is_another_replica(shop: Shop) -> None:
     with pytest.raises(ConfigurationError, match="same database"):
         shop.copy(PLAN._replace(schema=None))
     with pytest.raises(ConfigurationError, match="is the source itself"):
         shop.copy(PLAN._replace(schema="public"))
+    shop.copy()
+    with pytest.raises(StorageError, match="is the copy that replica copy keeps"):
+        shop.copy(PLAN._replace(consumer="other", replica="other"))
 
 
 def test_tables_keep_their_schema_in_another_database(shop: Shop, database: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
@@ -50,7 +52,9 @@ def test_events_are_in_the_log(writing: Writing, pgq: psycopg.Connection, guaran
 def test_values_are_converted_to_the_types_of_the_table(
     writing: Writing, pgq: psycopg.Connection, guarantee: str
 ) -> None:
-    pgq.execute("create table kinds (n numeric, doc jsonb, at timestamptz, raw bytea, tag uuid, words text)")
+    pgq.execute(
+        "create table kinds (n numeric, doc jsonb, at timestamptz, raw bytea, tag uuid, words text, span interval)"
+    )
     batch = rows(
         n=["1.50"],
         doc=['{"a": 1}'],
@@ -58,11 +62,14 @@ def test_values_are_converted_to_the_types_of_the_table(
         raw=["ä\\x"],
         tag=["6ee4b1b1-93f6-4f4c-9a52-17d3e02b1a29"],
         words=[1],
+        span=[timedelta(hours=36)],
     )
     writing.batch(0, batch, deliver="table", table="kinds", exactlyOnce=guarantee)
-    query = "select n::text, doc->'a', at = '2026-01-02 03:04:05Z', raw, tag::text, words from kinds"
+    query = "select n::text, doc->'a', at = '2026-01-02 03:04:05Z', raw, tag::text, words, span from kinds"
     tag = "6ee4b1b1-93f6-4f4c-9a52-17d3e02b1a29"
-    assert pgq.execute(query).fetchall() == [("1.50", 1, True, "ä\\x".encode(), tag, "1")]
+    assert pgq.execute(query).fetchall() == [
+        ("1.50", 1, True, "ä\\x".encode(), tag, "1", timedelta(hours=36))
+    ]
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
@@ -107,6 +114,8 @@ def test_rows_may_say_which_log_they_are_for(writing: Writing, pgq: psycopg.Conn
     writing.batch(0, batch, deliver="log")
     assert pgq.execute("select ev_data from pgq.event_1 order by ev_id").fetchall() == [("1",), ("3",)]
     assert pgq.execute("select ev_data from pgq.event_2 order by ev_id").fetchall() == [("2",)]
+    with pytest.raises(ConfigurationError, match="A log takes each column once, in any case"):
+        writing.batch(1, rows(log=["orders"], ev_data=["1"], EV_DATA=["2"]), deliver="log")
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)

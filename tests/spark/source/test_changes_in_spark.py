@@ -197,9 +197,18 @@ def test_each_mistake_is_one_sentence_when_the_frame_is_loaded(
         assert_one_sentence(refused.value)
 
 
-def test_a_database_without_logs_is_one_sentence(
+def test_a_log_a_table_or_a_schema_that_is_not_there_is_one_sentence(
     spark: SparkSession, orders: Orders, options: Options
 ) -> None:
+    with pytest.raises(PySparkException, match='no log "nowhere"') as refused:
+        spark.read.format("rowbus").options(**options(consumer=None, log="nowhere")).load().collect()
+    assert_one_sentence(refused.value)
+
+    nowhere = {"deliver": "table", "table": "nowhere", "dsn": options()["dsn"]}
+    with pytest.raises(PySparkException, match="no table nowhere") as refused:
+        spark.range(1).write.format("rowbus").options(**nowhere).mode("append").save()
+    assert_one_sentence(refused.value)
+
     orders.connection.execute("drop schema pgq cascade")
 
     with pytest.raises(PySparkException, match="rowbus log install") as refused:

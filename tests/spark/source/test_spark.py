@@ -11,6 +11,7 @@ from pyspark.errors import StreamingQueryException
 import rowbus.spark
 from rowbus.spark.log_source.options import COLUMNS
 from rowbus.spark.log_source.read import arrow_schema
+from tests.fixtures.every import every
 from tests.log.orders import Orders
 from tests.spark.source.reading import Options
 
@@ -70,9 +71,10 @@ def test_several_logs_are_one_frame_and_only_the_columns_wanted_are_read(
     orders.connection.execute("select pgq.insert_event('audit', 'kind', 'b')")
     orders.connection.execute("select pgq.force_tick('audit'), pgq.ticker('audit')")
     orders.deliver("a")
-    given = options(log=None, logs="orders, audit", consumer=None, columns="ev_data,log")
-    rows = spark.read.format("rowbus").options(**given).load().collect()
-    assert sorted(map(tuple, rows)) == [("a", "orders"), ("b", "audit")]
+    for log, logs in ((None, "orders, audit"), ("orders", "audit")):
+        given = options(log=log, logs=logs, consumer=None, columns="ev_data,log")
+        rows = spark.read.format("rowbus").options(**given).load().collect()
+        assert sorted(map(tuple, rows)) == [("a", "orders"), ("b", "audit")]
 
 
 def test_a_stream_without_a_consumer_fails_with_one_sentence(
@@ -103,10 +105,11 @@ def test_a_stream_is_loaded_as_read_stream_loads_it(
     assert datas(spark.read.parquet(str(spark_folder / "events"))) == ["a"]
 
 
-@pytest.mark.parametrize(
+@every(
     "wrong, text",
     [
         ({"log": "orders"}, "A stream of a log needs the option 'consumer': the name under which"),
+        ({"log": "orders", "consumer": "c", "endingOffsets": '{"orders": 1}'}, "A stream has no end"),
         ({"queue": "Sales"}, "A stream takes messages out of the queue; say so by mode=receive"),
         ({}, "Say what to read by one of the options"),
     ],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from rowbus.errors import ConfigurationError
 from tests.log.orders import Orders
 from tests.spark.source.conftest import Streams
 from tests.spark.source.reading import Query, as_spark, datas
@@ -42,6 +45,14 @@ def test_a_new_process_goes_on_where_the_checkpoint_is(orders: Orders, stream: S
     query.batch()
     query.reader.stop()
     orders.deliver("b")
+    orders.connection.execute("select pgq.create_queue('audit')")
+    orders.connection.execute("select pgq.force_tick('audit'), pgq.ticker('audit')")
+    with pytest.raises(
+        ConfigurationError, match="The checkpoint is of log orders, which this query does not"
+    ):
+        Query(stream(log="audit"), query.at).batch()
+    forgetting = stream(log="audit", consumer="other", failOnDataLoss="false")
+    assert not Query(forgetting, query.at).batch()
     assert datas(Query(stream(), query.at).batch() or []) == ["b"]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +29,7 @@ from rowbus.cli.options import (
 )
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.contracts.published import find_published
+from rowbus.messages.timestamps import with_zone
 from rowbus.settings import AllowedDestinations
 from rowbus.transport.operations.discarded.table import (
     begin_to_keep,
@@ -58,7 +59,7 @@ def moment(text: str) -> datetime:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not {TIME_HELP}.") from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    return with_zone(time)
 
 
 Ids = Annotated[

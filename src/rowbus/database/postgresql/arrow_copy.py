@@ -154,7 +154,10 @@ def as_text(column: pa.Array[Any]) -> pa.Array[Any]:
         return column
     if pa.types.is_nested(kind) or pa.types.is_duration(kind) or pa.types.is_interval(kind):
         values = column.to_pylist(maps_as_pydicts="strict")
-        return pa.array([None if value is None else _json(value) for value in values], pa.string())
+        texts = [None if value is None else _json(value) for value in values]
+        return pa.array(
+            texts if pa.types.is_nested(kind) else [it and it.strip('"') for it in texts], pa.string()
+        )
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid as error:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
@@ -25,6 +26,7 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 from pyarrow.fs import SubTreeFileSystem
 
+from rowbus.errors import ConfigurationError
 from rowbus.spark.captured import Unfit
 from rowbus.spark.lake.files import (
     LONGEST,
@@ -168,8 +170,13 @@ def _action(file: DataFile, *, changes: bool = True) -> AddAction:
 
 def _text(value: object) -> str | None:
     """Return a partition's value as text, as the Delta protocol has it."""
+    if not value and isinstance(value, str):
+        text = (
+            "An empty text cannot be a partition of a Delta table, which would take it for NULL: replace it."
+        )
+        raise ConfigurationError(text, option="partitionBy")
     if value is None or isinstance(value, str):
-        return value or None
+        return value
     if isinstance(value, bool):
         return str(value).lower()
     return value.isoformat() if isinstance(value, date) else str(value)
@@ -189,7 +196,8 @@ def _bounds(values: Mapping[str, object], slack: timedelta) -> dict[str, object]
     written: dict[str, object] = {}
     for name, value in values.items():
         if isinstance(value, datetime):
-            written[name] = in_milliseconds(value + slack)
+            with suppress(OverflowError):  # at the end of the year 9999 there is no such bound
+                written[name] = in_milliseconds(value + slack)
         elif isinstance(value, date):
             written[name] = value.isoformat()
         elif (isinstance(value, int) and not isinstance(value, bool)) or (

@@ -232,10 +232,13 @@ def _statistics(metadata: pq.FileMetaData) -> Statistics:
             unknown.add(name)
             continue
         nulls[name] = nulls.get(name, 0) + found.null_count
-        if found.has_min_max:
-            least[name] = min(least.get(name, found.min), found.min)
-            greatest[name] = max(greatest.get(name, found.max), found.max)
-        elif found.num_values:
+        try:
+            if found.has_min_max:
+                least[name] = min(least.get(name, found.min), found.min)
+                greatest[name] = max(greatest.get(name, found.max), found.max)
+            elif found.num_values:
+                unknown.add(name)
+        except OverflowError:  # a time before the year 1 or after 9999, which Python does not have
             unknown.add(name)
     return _without(least, unknown), _without(greatest, unknown), _without(nulls, unknown)
 

@@ -32,11 +32,15 @@ _compute: Any = pc  # its stubs lack many functions
 def newest(rows: pa.Table, rule: MergeRule) -> pa.Table:
     """Return the newest row of each key, with the column `DELETED` and without that of the rule's deletion.
 
-    Raises ConfigurationError for a key that is NULL, or that comes twice where nothing says which row is newer.
+    Raises ConfigurationError for a key or a sequence that is NULL, or a key that comes twice where nothing says which
+    row is newer.
     """
     for name in rule.keys:
         if rows.column(name).null_count:
             raise ConfigurationError(f"A row has no key: its {name} is NULL.", option="mergeKeys")
+    if rule.sequence is not None and rows.column(rule.sequence).null_count:
+        text = f"Nothing says how new a row is: its {rule.sequence} is NULL."
+        raise ConfigurationError(text, option="sequenceBy")
     given: Any = rows
     ordered = given.sort_by([(rule.sequence, "descending")]) if rule.sequence else given
     places = pa.array(range(rows.num_rows), pa.int64())
@@ -56,7 +60,13 @@ def _with_deletions(rows: Any, rule: MergeRule) -> pa.Table:  # noqa: ANN401 - a
     if rule.delete is None:
         deleted: Any = pa.repeat(pa.scalar(False), rows.num_rows)  # noqa: FBT003 - a value of the column
     elif rule.delete_values is None:
-        deleted = _compute.fill_null(rows.column(rule.delete).cast(pa.bool_()), False)  # noqa: FBT003 - as above
+        try:
+            deleted = _compute.fill_null(rows.column(rule.delete).cast(pa.bool_()), False)  # noqa: FBT003 - as above
+        except pa.ArrowException as error:
+            text = (
+                f"Whether a row deletes is no boolean: {error}. Name the values that delete: {rule.delete}=D"
+            )
+            raise ConfigurationError(text, option="deleteWhen") from error
     else:
         texts = rows.column(rule.delete).cast(pa.string())
         deleted = _compute.is_in(texts, pa.array(list(rule.delete_values), pa.string()))

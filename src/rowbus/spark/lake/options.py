@@ -24,7 +24,8 @@ LAKE_SINK: Final = (
         "partitionBy",
         names,
         (),
-        "columns whose values separate files: text, whole numbers, dates or booleans",
+        "columns whose values separate files: text, whole numbers, dates or booleans; Spark drops what "
+        "`writeStream.partitionBy` says",
     ),
     Option(
         "targetFileBytes", integer(), 128 * 2**20, "a task begins another file when one has reached this size"

@@ -32,7 +32,7 @@ from rowbus.spark.merge_rule import merge_rule
 from rowbus.spark.options import parse_options
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
     from rowbus.spark.lake.table import Lake
     from rowbus.spark.merge_rule import MergeRule
@@ -225,7 +225,7 @@ def _rule(given: Mapping[str, Any], schema: pa.Schema, *, overwrite: bool) -> Me
     if overwrite:
         raise ConfigurationError("Rows are merged in mode append only.", option="mergeKeys")
     rule = merge_rule(given, schema.names)
-    if rule.delete in given["partitionBy"] or rule.delete in rule.keys:
+    if rule.delete is not None and rule.delete in (*given["partitionBy"], *rule.keys, rule.sequence):
         raise ConfigurationError(
             f"The column {rule.delete!r} says which rows delete; it is not in the table.", option="deleteWhen"
         )
@@ -233,15 +233,40 @@ def _rule(given: Mapping[str, Any], schema: pa.Schema, *, overwrite: bool) -> Me
 
 
 def _arrow(schema: StructType, deliver: str) -> pa.Schema:
+    """Return the columns of the table, of which each may be NULL, as may all that they are made of."""
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - Spark's, and slow to import
 
-    arrow = to_arrow_schema(schema, timezone="UTC")
+    for field in schema:
+        _refuse_unfit_type(field.name, field.dataType)
+    arrow = to_arrow_schema(schema.toNullable(), timezone="UTC")
     widened: dict[pa.DataType, pa.DataType] = _WIDENED if deliver == "iceberg" else {}
     columns = zip(arrow.names, arrow.types, strict=True)
     return pa.schema([(name, widened.get(kind, kind)) for name, kind in columns])
 
 
+def _refuse_unfit_type(column: str, kind: DataType) -> None:
+    from pyspark.sql import types as spark  # noqa: PLC0415 - only where Spark is
+
+    if isinstance(kind, spark.ArrayType):
+        _refuse_unfit_type(column, kind.elementType)
+    elif isinstance(kind, spark.MapType):
+        _refuse_unfit_type(column, kind.keyType)
+        _refuse_unfit_type(column, kind.valueType)
+    elif isinstance(kind, spark.StructType):
+        for field in kind:
+            _refuse_unfit_type(column, field.dataType)
+    elif isinstance(kind, (spark.NullType, spark.AnsiIntervalType, spark.VariantType)):
+        raise ConfigurationError(
+            f"The column {column!r} has the type {kind.simpleString()}, which lakes do not have: cast it to string."
+        )
+
+
 def _refuse_unfit_partitions(schema: pa.Schema, by: tuple[str, ...]) -> None:
+    if len({*by}) < len(by) or len(by) == len(schema.names):
+        raise ConfigurationError(
+            "Columns to partition by are named once each, and leave others for the files.",
+            option="partitionBy",
+        )
     for name in by:
         if name not in schema.names:
             raise ConfigurationError(f"There is no column {name!r} to partition by.", option="partitionBy")

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.database.location import resolve_dsn
-from rowbus.errors import StorageError
+from rowbus.errors import ConfigurationError, StorageError
 from rowbus.log.range import LogRange
 from rowbus.running.critical import Outage
 from rowbus.spark.log_source.changes import find_captured
@@ -230,8 +230,19 @@ class LogFollower:
     # --- where to end
 
     def latest(self, start: Offsets | None, events: int | None) -> Offsets | None:
-        """Choose the end of the next micro-batch, of about so many events; None when there are none."""
+        """Choose the end of the next micro-batch, of about so many events; None when there are none.
+
+        Raises ConfigurationError for a checkpoint of logs that are not read: they would be forgotten, and if they came
+        back, read again.
+        """
         start = start or self._last or self.initial()
+        left = start.keys() - {*self._settings.logs}
+        if left and self._settings.pattern is None and self._options["failOnDataLoss"]:
+            raise ConfigurationError(
+                f"The checkpoint is of log {min(left)}, which this query does not read: name that log, too, or give a "
+                "checkpoint of its own. With failOnDataLoss=false how far that log was read is forgotten.",
+                option="log",
+            )
         if self._options["releaseOn"] == "offset":
             self.release(start)
         chosen = self._choose(start, events)

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from rowbus.database.postgresql.arrow import Access
 from rowbus.errors import ConfigurationError
+from rowbus.messages.timestamps import with_zone
 from rowbus.spark.filters import where_option
 from rowbus.spark.json_rows.layout import JSON_OPTIONS, mode_option
 from rowbus.spark.log_source.decisions import KINDS
@@ -48,6 +49,7 @@ Where = str | int | dict[str, Any] | datetime
 
 WORDS: Final = ("committed", "earliest", "latest")
 _SPECIAL: Final = {-2: "earliest", -1: "latest"}  # as in Kafka's JSON
+_BIGGEST: Final = 2**63
 
 LOG_SOURCE: Final = (
     Option("log", text, None, "the log to read"),
@@ -220,7 +222,7 @@ class LogSettings(NamedTuple):
 def read_settings(given: Mapping[str, str], *, stream: bool) -> LogSettings:
     """Read the options of a stream or a batch; raises ConfigurationError."""
     options = parse_options(given, LOG_SOURCE, of="the log source")
-    logs = (options["log"],) if options["log"] else tuple(options["logs"] or ())
+    logs = {*(options["logs"] or ()), *([options["log"]] if options["log"] else ())}
     if stream and not options["consumer"]:
         raise ConfigurationError(
             "A stream of a log needs the option 'consumer': the name under which its events are retained.",
@@ -228,14 +230,24 @@ def read_settings(given: Mapping[str, str], *, stream: bool) -> LogSettings:
         )
     _check_columns(options["columns"])
     _check_changes(options)
+    if stream and (ending := _given(options, "ending")):
+        raise ConfigurationError(f"A stream has no end: leave out {ending[0]!r}.", option=ending[0])
+    edges = (
+        _wanted(options, "starting", "committed" if stream or options["consumer"] else "earliest"),
+        _wanted(options, "ending", "latest"),
+    )
+    unread = {log for edge in edges for log in edge.by_log} - logs
+    if unread and options["logPattern"] is None:
+        raise ConfigurationError(
+            f"An option says where in log {min(unread)!r} to begin or end, which is not read."
+        )
     return LogSettings(
-        tuple(sorted(set(logs))),
+        tuple(sorted(logs)),
         options["logPattern"],
         options["consumer"],
         options["dsn"],
         options,
-        _wanted(options, "starting", "committed" if stream or options["consumer"] else "earliest"),
-        _wanted(options, "ending", "latest"),
+        *edges,
         full_name(options["changes"]) if options["changes"] else None,
     )
 
@@ -273,7 +285,17 @@ def _check_changes(options: Mapping[str, Any]) -> None:
         )
 
 
+def _given(options: Mapping[str, Any], side: str) -> list[str]:
+    """Return the options that say where to begin, or to end."""
+    default = "latest" if side == "ending" else None
+    words = (f"{side}Offsets", f"{side}Timestamp", f"{side}OffsetsByTimestamp")
+    return [name for name in words if options[name] not in {None, default}]
+
+
 def _wanted(options: Mapping[str, Any], side: str, word: str) -> Edge:
+    given = _given(options, side)
+    if len(given) > 1:
+        raise ConfigurationError(f"Give one of the options {' and '.join(given)}.", option=given[0])
     strategy = options["startingOffsetsByTimestampStrategy"]
     by_time = options[f"{side}OffsetsByTimestamp"]
     time = options[f"{side}Timestamp"]
@@ -308,12 +330,11 @@ def _object(given: str, side: str) -> dict[str, Any]:
 
 
 def _place(place: Any) -> Any:  # noqa: ANN401 - JSON
-    if isinstance(place, int):
-        return _SPECIAL.get(place, place)
-    if isinstance(place, dict) and "tick" in place:
-        parts = cast("dict[str, Any]", place)
-        return parts if "snap" in parts else parts["tick"]
-    raise ConfigurationError(f'A position in a log is {{"tick": 7}}, -2 or -1, not {place!r}.')
+    parts = cast("dict[str, Any]", place if isinstance(place, dict) else {"tick": place})
+    tick = parts.get("tick")
+    if type(tick) is not int or tick >= _BIGGEST:
+        raise ConfigurationError(f'A position in a log is {{"tick": 7}}, -2 or -1, not {place!r}.')
+    return parts if "snap" in parts else _SPECIAL.get(tick, tick)
 
 
 def read_time(given: object, side: str) -> datetime:
@@ -323,6 +344,6 @@ def read_time(given: object, side: str) -> datetime:
         if number.lstrip("-").isdigit() and len(number) > len("20261120"):
             return datetime.fromtimestamp(int(number) / 1000, UTC)
         time = datetime.fromisoformat(number)
-    except ValueError as error:
+    except (ValueError, OverflowError, OSError) as error:
         raise ConfigurationError(f"{given!r} is no time for '{side}Timestamp'.") from error
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    return with_zone(time)

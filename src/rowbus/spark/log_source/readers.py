@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from rowbus.database.location import resolve_dsn
+from rowbus.spark.datasource import one_sentence
 from rowbus.spark.log_source.follower import LogFollower
 from rowbus.spark.log_source.hold import Control, LogHold, find_logs, find_offset
 from rowbus.spark.log_source.offset import offsets_from_json, offsets_to_json
@@ -49,6 +50,10 @@ class LogBatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[LogPartition]:
         """Find the range that the options name, lock its tables, and plan its partitions."""
+        with one_sentence():
+            return self._planned()
+
+    def _planned(self) -> Sequence[LogPartition]:
         settings = self._settings
         dsn = resolve_dsn(settings.dsn)
         control = Control(dsn, settings, "batch")

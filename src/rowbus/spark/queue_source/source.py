@@ -18,6 +18,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
 from rowbus.spark.column_list import parse_columns
+from rowbus.spark.datasource import one_sentence
 from rowbus.spark.json_rows.layout import lay_out
 from rowbus.spark.options import parse_options
 from rowbus.spark.queue_source import claim_table as spark_claims
@@ -174,7 +175,8 @@ class QueuePeekReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Cut the tables, at their present size, into ranges; raises QueueNotFoundError."""
-        with Database(self._settings.access.dsn, application_name="rowbus spark").session() as session:
+        database = Database(self._settings.access.dsn, application_name="rowbus spark")
+        with one_sentence(), database.session() as session:
             return [
                 part
                 for address in self._settings.addresses

@@ -21,8 +21,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
-from rowbus.errors import ConfigurationError, PermissionDeniedError, StorageError
-from rowbus.spark.datasource import spare_collections
+from rowbus.errors import ConfigurationError, PermissionDeniedError, RowbusError, StorageError
+from rowbus.spark.datasource import one_sentence, spare_collections
 from rowbus.spark.options import REQUIRED, Option, choice, integer, parse_options, text
 from rowbus.spark.schema import ensure
 from rowbus.spark.sink.commit import batch_commit
@@ -213,7 +213,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Publish a micro-batch, unless it was published before."""
-        self.sink.commit(messages, batchId)
+        try:
+            self.sink.commit(messages, batchId)
+        except RowbusError:
+            with one_sentence():
+                raise
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Remove the parts of a failed micro-batch."""
@@ -233,7 +237,11 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the rows."""
-        self.sink.commit(messages, self.sink.version)
+        try:
+            self.sink.commit(messages, self.sink.version)
+        except RowbusError:
+            with one_sentence():
+                raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove the parts of a failed write."""

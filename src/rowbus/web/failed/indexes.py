@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from rowbus.errors import ConfigurationError, InvalidAddressError, RowbusError
 from rowbus.messages.address import address_of
+from rowbus.messages.timestamps import with_zone
 from rowbus.running.bounded import Bounded
 from rowbus.transport.queues.catalog.looking import looking
 from rowbus.transport.recoverability.error_queue import ErrorQueue
@@ -109,7 +110,7 @@ def _moment(name: str, text: str | None) -> datetime | None:
         raise ConfigurationError(
             f"{name.capitalize()} {text!r} is no time; write it as 2026-05-01T12:00 (UTC, unless it says another zone)."
         ) from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    return with_zone(time)
 
 
 def _position(text: str | None) -> int | None:

@@ -264,6 +264,13 @@ class FollowedTable:
                 "%s has no primary key: the lake takes equal rows for one. Give it a key, or capture it with pkey=….",
                 self._source.name,
             )
+        if not self._source.is_told_apart:
+            columns = ", ".join(self._source.key)
+            _logger.warning(
+                "%s has no unique index on its pkey=…: of rows with the same %s the lake keeps one.",
+                self._source.name,
+                columns,
+            )
         while True:
             try:
                 return self._try_copy(sorted(as_text))

@@ -20,7 +20,7 @@ from rowbus.database.statements import Query, Statement, affected, load, scalar
 from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
     from datetime import timedelta
 
     from rowbus.database.statements import Rows
@@ -154,8 +154,12 @@ def _first_column(rows: Rows, _count: int) -> list[str | None]:
     return [row[0] for row in rows]
 
 
-def require_known(columns: Iterable[str], known: Collection[str], *, of: str) -> None:
-    """Raise ConfigurationError for an unknown column; names match in any case."""
+def require_known(columns: Sequence[str], known: Collection[str], *, of: str) -> None:
+    """Raise ConfigurationError for an unknown column, or one that comes twice; names match in any case."""
+    if len({name.lower() for name in columns}) < len(columns):
+        raise ConfigurationError(
+            f"{of} takes each column once, in any case: drop one of {', '.join(columns)}."
+        )
     if unknown := [name for name in columns if name.lower() not in known]:
         raise ConfigurationError(
             f"{of} takes the columns {', '.join(known)}, and not {', '.join(unknown)}; drop or rename it."

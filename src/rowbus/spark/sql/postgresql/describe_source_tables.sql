@@ -43,7 +43,23 @@ select
         select 1
         from pg_catalog.pg_constraint as c
         where c.conrelid = class.oid and c.contype = 'p' and c.condeferrable and options.o_key is null
-    ) as is_deferrable
+    ) as is_deferrable,
+    options.o_key is null or exists (
+        select 1
+        from pg_catalog.pg_index as i
+        where
+            i.indrelid = class.oid and i.indisunique and i.indpred is null and i.indexprs is null
+            and not exists (
+                select 1
+                from unnest(i.indkey::int2[]) with ordinality as k (attnum, place)
+                inner join pg_catalog.pg_attribute as a on k.attnum = a.attnum and i.indrelid = a.attrelid
+                where
+                    k.place <= i.indnkeyatts
+                    and a.attname <> all(
+                        regexp_split_to_array(btrim(options.o_key), '[[:space:]]*,[[:space:]]*')
+                    )
+            )
+    ) as is_told_apart
 from pgq.capture_status as status
 inner join pg_catalog.pg_class as class on status.table_id = class.oid
 inner join pg_catalog.pg_namespace as namespace on class.relnamespace = namespace.oid

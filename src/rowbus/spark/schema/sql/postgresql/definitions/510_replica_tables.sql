@@ -1,6 +1,7 @@
 -- Make the table of a replica, or empty the one that is there, and note that it is filled from this snapshot.
 -- i_types: as format_type spells them, with their schema. Locks the table until the end of the transaction.
--- Returns the COPY statement that fills it. Raises 42P16 when a table of that name has other columns or another key.
+-- Returns the COPY statement that fills it. Raises 42P16 when a table of that name has other columns or another key, or is
+-- another replica's.
 create or replace function rowbus_spark.prepare_replica_table(
     i_replica text, i_source text, i_schema text, i_table text,
     i_columns text[], i_types text[], i_required text[], i_key text[], i_snapshot text
@@ -12,6 +13,7 @@ as $$
 declare
     v_target text := format('%I.%I', i_schema, i_table);
     v_had text[];
+    v_other text;
 begin
     if to_regclass(v_target) is null then
         perform rowbus_spark.create_replica_table(v_target, i_schema, i_columns, i_types, i_required, i_key);
@@ -20,6 +22,16 @@ begin
         from rowbus_spark.replica_table as t
         cross join unnest(t.column_names) as c (name)
         where t.replica = i_replica and t.target = v_target;
+        select t.replica into v_other from rowbus_spark.replica_table as t
+        where t.target = v_target and t.replica <> i_replica limit 1;
+        if v_other is not null then
+            raise exception using
+                errcode = '42P16',
+                message = format(
+                    'table %s is the copy that replica %s keeps: name another schema. If that replica is no more, drop its tables',
+                    v_target, v_other
+                );
+        end if;
         set constraints all deferred;
         if v_had is not null then
             perform rowbus_spark.empty_table(v_target);

@@ -315,7 +315,8 @@ as $$
 $$;
 
 -- Write the statements that apply a table's changes. $1: the source table, $2: the snapshot of its copy, $3: the event of
--- its last TRUNCATE. Values get the type of their column without modifiers, so that nothing is cut. Locks nothing.
+-- its last TRUNCATE. Values get the type of their column without modifiers, so that nothing is cut. Keys are written, too: equal
+-- ones may look different (1.0 and 1.00, citext). Locks nothing.
 create or replace function rowbus_spark.change_code(
     i_stage text, i_target text, i_columns text[], i_key text[],
     out last_truncate text, out removal text, out writing text, out counting text
@@ -340,7 +341,7 @@ begin
     select
         string_agg(quote_ident(a.attname), ', ' order by a.attnum),
         string_agg(format('(s.c6 operator(pg_catalog.->>) %L)::%s', a.attname, rowbus_spark.type_name(a.atttypid)), ', ' order by a.attnum),
-        string_agg(format('%1$I = excluded.%1$I', a.attname), ', ' order by a.attnum) filter (where a.attname <> all(i_key)),
+        string_agg(format('%1$I = excluded.%1$I', a.attname), ', ' order by a.attnum) filter (where a.attidentity <> 'a'),
         string_agg(quote_ident(a.attname), ', ' order by a.attnum) filter (where a.attname = any(i_key)),
         string_agg(format('(s.c6 operator(pg_catalog.->>) %L)::%s', a.attname, rowbus_spark.type_name(a.atttypid)), ', ' order by a.attnum)
             filter (where a.attname = any(i_key)),
