@@ -34,6 +34,7 @@ from rowbus.platform.plug_ins import check_platform, platform_queues
 from rowbus.running.critical import callback_of
 from rowbus.running.functions import check_function
 from rowbus.running.scope import beginning
+from rowbus.running.service import Life
 from rowbus.running.setting_types import require_type
 from rowbus.running.signals import Serving
 from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode, check_time_limit
@@ -136,7 +137,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self._recurring: dict[str, RecurringMessage] = {}
         self._limit: RateLimit | None = None
         self.lanes = require_lanes(lanes)
-        self._running: RunningEndpoint | None = None
+        self._life: Life[RunningEndpoint] = Life(self)
 
     @overload
     def handler(self, function: H, /) -> H: ...
@@ -255,7 +256,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
         def register(function: F) -> F:
             check = made_check(function, name, category, every)
-            if check.name in self._checks or self._running is not None:
+            if check.name in self._checks or self._life.run is not None:
                 raise ConfigurationError(
                     f"Check {check.name!r} is there already, or endpoint {self.name} is started."
                 )
@@ -293,7 +294,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
         def register(make: F) -> F:
             message = recurring_message(make, when, tz=tz, name=name, to=to, type=type, catch_up=catch_up)
-            if message.name in self._recurring or self._running is not None:
+            if message.name in self._recurring or self._life.run is not None:
                 raise ConfigurationError(
                     f"The recurring message {message.name!r} is there already, or endpoint {self.name} is started."
                 )
@@ -346,8 +347,9 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
         Raises ConnectionLostError, QueueNotFoundError, ConfigurationError (the schema is missing).
         """
-        if self._running is not None:
-            return
+        await self._life.begin(self._begin)
+
+    async def _begin(self) -> RunningEndpoint:
         database = await self._locate()
         running = RunningEndpoint(self._parts(), database)
         if not await self._is_notified(database):
@@ -359,8 +361,8 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         except BaseException:
             await running.stop(timeout=0)
             raise
-        self._running = running
         logger.info("Endpoint %s is receiving from %s on %s", self.name, self.address, running.database.name)
+        return running
 
     async def install(self) -> None:
         """Create the queues that are missing, as `start` does, without starting."""
@@ -372,10 +374,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Receive no more, let handlers finish, close; cancel them after `timeout` s. Raises HandlerError in one."""
-        self._check_stop(timeout)
-        running, self._running = self._running, None
-        if running is not None:
-            await running.stop(timeout)
+        await self._life.end(timeout)
 
     def change_concurrency(self, concurrency: int) -> None:
         """Process this many messages (or batches) at a time from now on."""
@@ -451,10 +450,11 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         return self.database if self.database and is_temporary(self.database) else None
 
     def _started(self) -> RunningEndpoint:
-        if self._running is None:
+        running = self._life.here()
+        if running is None:
             text = f"Endpoint {self.name} is not started: use `async with endpoint:` or endpoint.run()."
             raise ConfigurationError(text)
-        return self._running
+        return running
 
     @property
     def _queue(self) -> str:
@@ -478,7 +478,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
     @property
     def ordered_receivers(self) -> Sequence[Receiver]:
         """The receivers of its lanes with order in this process; see `rowbus.testing`."""
-        return () if self._running is None else self._running.ordered_receivers
+        return () if (running := self._life.run) is None else running.ordered_receivers
 
     @property
     def own_tables(self) -> list[OwnTable]:
