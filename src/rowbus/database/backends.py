@@ -178,8 +178,8 @@ def _dialect(connection: Any) -> str:  # noqa: ANN401 - SQLAlchemy's, not import
         bound = connection.get_bind() if hasattr(connection, "get_bind") else connection
     except Exception as error:
         raise ConfigurationError(
-            f"The session does not say in which of its databases to send: {error} Give the client its connection to the "
-            "one with the queues: session.connection(bind_arguments={'mapper': Order})."
+            f"The session does not say in which of its databases to send: {error} Give the client its "
+            "connection to that of the queues: session.connection(bind_arguments={'mapper': Order})."
         ) from error
     return str(getattr(getattr(bound, "dialect", None), "name", ""))
 
