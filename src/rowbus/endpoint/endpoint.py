@@ -123,6 +123,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self.settings = settings or EndpointSettings()
         self.delayed_delivery = delayed_delivery
         self._components: list[Component] = []
+        self._life: Life[RunningEndpoint] = Life(self)
         self.database = database
         mode, can_delay = self.settings.transaction_mode, delayed_delivery is not None
         self._policy = require_policy(recoverability or default_policy(mode, can_delay=can_delay))
@@ -137,7 +138,6 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self._recurring: dict[str, RecurringMessage] = {}
         self._limit: RateLimit | None = None
         self.lanes = require_lanes(lanes)
-        self._life: Life[RunningEndpoint] = Life(self)
 
     @overload
     def handler(self, function: H, /) -> H: ...
@@ -305,11 +305,12 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
     @property
     def database(self) -> str | None:
-        """The connection string given, None for none. Giving another also changes what the queues' names mean."""
+        """The connection string given, None for none. Giving another, before the start, changes what names mean too."""
         return self._database
 
     @database.setter
     def database(self, dsn: str | None) -> None:
+        self._require_stopped("give it its database")
         require_type("database", dsn, str | None, "a connection string, or None")
         addresses = addresses_of(dsn, self.settings.schema)
         addresses.validate_endpoint_name(self.name, delayed_suffix=table_suffix(self.delayed_delivery))
@@ -450,8 +451,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         return self.database if self.database and is_temporary(self.database) else None
 
     def _started(self) -> RunningEndpoint:
-        running = self._life.here()
-        if running is None:
+        if (running := self._life.here()) is None:
             text = f"Endpoint {self.name} is not started: use `async with endpoint:` or endpoint.run()."
             raise ConfigurationError(text)
         return running
