@@ -119,8 +119,8 @@ class Life(Generic[R]):
             if self._loop is not None and not self._loop.is_closed() and goes_on:
                 raise ConfigurationError(
                     f"This {type(self._service).__name__} was started in another event loop, and can be used in that "
-                    "one only, until it is stopped there: call asyncio.run_coroutine_threadsafe(…, loop), or have one "
-                    "for each loop and each process."
+                    "one only, until it is stopped there: call asyncio.run_coroutine_threadsafe(…, loop), send by a "
+                    "rowbus.Client, or have one for each loop and each process."
                 )
             self._loop, self._run, self._turn, self._ending = loop, None, asyncio.Lock(), None
         return self._run
