@@ -101,7 +101,11 @@ class Consuming(Serving):
         self._on_database = connection_or_database is None or self.database is not None
         self._alarm = Alarm(callback_of(on_critical_error, logger))
         self._consumers: list[Consumer] = []
-        self._life: Life[_RunningConsumers] = Life(self)
+
+    @cached_property
+    def _life(self) -> Life[_RunningConsumers]:
+        """The runs of its consumers; who only appends has none."""
+        return Life(self)
 
     @cached_property
     def _watch(self) -> LoopWatch:
