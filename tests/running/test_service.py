@@ -13,7 +13,7 @@ from rowbus.errors import ConfigurationError, HandlerError, StorageError
 from rowbus.running import backoff
 from rowbus.running import service as services_base
 from rowbus.running.critical import Alarm, ReportedBreaker
-from rowbus.running.service import ElectedService, Election, Life, Service
+from rowbus.running.service import ElectedService, Election, Lifetime, Service
 from rowbus.testing import FakeClock
 from tests.conformance.transport import eventually
 
@@ -150,7 +150,7 @@ async def test_a_service_that_has_stopped_can_start_again(worker: Worker) -> Non
 
 async def test_however_many_start_and_stop_it_one_begins_and_all_wait_for_its_end(told: Told) -> None:
     """A stop while it starts comes after the start; one that is impatient interrupts what the first one waits for."""
-    life, made, go_on = Life[Worker]("it"), list[Worker](), asyncio.Event()
+    life, made, go_on = Lifetime[Worker]("it"), list[Worker](), asyncio.Event()
 
     async def begin() -> Worker:
         made.append(Worker(told.breaker()))
@@ -180,7 +180,7 @@ async def test_however_many_start_and_stop_it_one_begins_and_all_wait_for_its_en
 
 
 async def test_a_service_is_used_in_its_own_loop_until_that_is_closed(told: Told) -> None:
-    life = Life[Worker]("it")
+    life = Lifetime[Worker]("it")
 
     async def begin() -> Worker:
         worker = Worker(told.breaker())
@@ -206,7 +206,7 @@ async def test_what_a_service_waits_for_cannot_wait_for_its_end(told: Told) -> N
             await attempt()
             await super().stop(timeout)
 
-    life = Life[Stops]("it")
+    life = Lifetime[Stops]("it")
 
     async def attempt() -> None:
         for call in (life.end, lambda: life.begin(begin)):

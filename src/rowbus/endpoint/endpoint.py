@@ -34,7 +34,7 @@ from rowbus.platform.plug_ins import check_platform, platform_queues
 from rowbus.running.critical import callback_of
 from rowbus.running.functions import check_function
 from rowbus.running.scope import beginning
-from rowbus.running.service import Life
+from rowbus.running.service import Lifetime
 from rowbus.running.setting_types import require_type
 from rowbus.running.signals import Serving
 from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode, check_time_limit
@@ -123,7 +123,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self.settings = settings or EndpointSettings()
         self.delayed_delivery = delayed_delivery
         self._components: list[Component] = []
-        self._life: Life[RunningEndpoint] = Life(self)
+        self._lifetime: Lifetime[RunningEndpoint] = Lifetime(self)
         self.database = database
         mode, can_delay = self.settings.transaction_mode, delayed_delivery is not None
         self._policy = require_policy(recoverability or default_policy(mode, can_delay=can_delay))
@@ -256,7 +256,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
         def register(function: F) -> F:
             check = made_check(function, name, category, every)
-            if check.name in self._checks or self._life.run is not None:
+            if check.name in self._checks or self._lifetime.run is not None:
                 raise ConfigurationError(
                     f"Check {check.name!r} is there already, or endpoint {self.name} is started."
                 )
@@ -294,7 +294,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
         def register(make: F) -> F:
             message = recurring_message(make, when, tz=tz, name=name, to=to, type=type, catch_up=catch_up)
-            if message.name in self._recurring or self._life.run is not None:
+            if message.name in self._recurring or self._lifetime.run is not None:
                 raise ConfigurationError(
                     f"The recurring message {message.name!r} is there already, or endpoint {self.name} is started."
                 )
@@ -348,7 +348,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
         Raises ConnectionLostError, QueueNotFoundError, ConfigurationError (the schema is missing).
         """
-        await self._life.begin(self._begin)
+        await self._lifetime.begin(self._begin)
 
     async def _begin(self) -> RunningEndpoint:
         database = await self._locate()
@@ -375,7 +375,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Receive no more, let handlers finish, close; cancel them after `timeout` s. Raises HandlerError in one."""
-        await self._life.end(timeout)
+        await self._lifetime.end(timeout)
 
     def change_concurrency(self, concurrency: int) -> None:
         """Process this many messages (or batches) at a time from now on."""
@@ -451,7 +451,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         return self.database if self.database and is_temporary(self.database) else None
 
     def _started(self) -> RunningEndpoint:
-        if (running := self._life.here()) is None:
+        if (running := self._lifetime.here()) is None:
             text = f"Endpoint {self.name} is not started: use `async with endpoint:` or endpoint.run()."
             raise ConfigurationError(text)
         return running
@@ -478,7 +478,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
     @property
     def ordered_receivers(self) -> Sequence[Receiver]:
         """The receivers of its lanes with order in this process; see `rowbus.testing`."""
-        return () if (running := self._life.run) is None else running.ordered_receivers
+        return () if (running := self._lifetime.run) is None else running.ordered_receivers
 
     @property
     def own_tables(self) -> list[OwnTable]:

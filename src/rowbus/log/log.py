@@ -27,7 +27,7 @@ from rowbus.messages.address import refuse_nul
 from rowbus.running.critical import Alarm, callback_of
 from rowbus.running.loop_watch import LoopWatch
 from rowbus.running.scope import beginning
-from rowbus.running.service import Life
+from rowbus.running.service import Lifetime
 from rowbus.running.setting_types import require_type
 from rowbus.running.signals import Serving
 from rowbus.settings import ConsumerSettings
@@ -103,9 +103,9 @@ class Consuming(Serving):
         self._consumers: list[Consumer] = []
 
     @cached_property
-    def _life(self) -> Life[_RunningConsumers]:
+    def _lifetime(self) -> Lifetime[_RunningConsumers]:
         """The runs of its consumers; who only appends has none."""
-        return Life(self)
+        return Lifetime(self)
 
     @cached_property
     def _watch(self) -> LoopWatch:
@@ -136,7 +136,7 @@ class Consuming(Serving):
         `lanes=rowbus.by_key(8)` all processes share the events by their keys, whose order holds in all of them: each
         lane reads the log for itself. Raises ConfigurationError, also when the log is started.
         """
-        if self._life.run is not None:
+        if self._lifetime.run is not None:
             raise ConfigurationError(f"Log {self.name} is started: register its consumers before.")
         if callable(name) or not name:
             raise ConfigurationError(
@@ -172,7 +172,7 @@ class Consuming(Serving):
 
         Raises ConfigurationError for a log without consumers, LogNotFoundError, StorageError.
         """
-        await self._life.begin(self._begin)
+        await self._lifetime.begin(self._begin)
 
     async def _begin(self) -> _RunningConsumers:
         self._require_database()
@@ -213,7 +213,7 @@ class Consuming(Serving):
 
         Raises HandlerError in a handler of its own.
         """
-        await self._life.end(timeout)
+        await self._lifetime.end(timeout)
 
     def _require_database(self) -> None:
         if not self._on_database:

@@ -92,7 +92,7 @@ class Run(Protocol):
 R = TypeVar("R", bound=Run)
 
 
-class Life(Generic[R]):
+class Lifetime(Generic[R]):
     """The runs of a service, one after the other: however many start and stop it, one begins, and all wait for its end.
 
     A run belongs to the event loop that it was begun in, and is over when that is closed.

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.location import resolve_dsn
@@ -25,7 +26,7 @@ from rowbus.log.ticker import ticks
 from rowbus.log.ticker.decisions import Recurring, TickSchedule, Troubles
 from rowbus.log.ticker.ticks import Upkeep
 from rowbus.running.critical import Alarm, ReportedBreaker, callback_of
-from rowbus.running.service import ElectedService, Election, Life, Service
+from rowbus.running.service import ElectedService, Election, Lifetime, Service
 from rowbus.running.signals import Serving
 from rowbus.running.telemetry.instruments import instruments, tracing
 from rowbus.settings import TickerSettings
@@ -284,7 +285,11 @@ class Ticker(Serving):
         self.database = database
         self.settings = settings or USUAL
         self._on_critical_error = callback_of(on_critical_error, logger)
-        self._life: Life[TickerService] = Life(self)
+
+    @cached_property
+    def _lifetime(self) -> Lifetime[TickerService]:
+        """Its runs; a single pass is none."""
+        return Lifetime(self)
 
     def run_once(self) -> Pass:
         """Tick the logs that are due and make one pass of maintenance, whether this or another ticker leads. Blocks.
@@ -298,7 +303,7 @@ class Ticker(Serving):
 
         A database without the event log is waited for. Raises ConnectionLostError.
         """
-        await self._life.begin(self._begin)
+        await self._lifetime.begin(self._begin)
 
     async def _begin(self) -> TickerService:
         alarm = Alarm(self._on_critical_error, self.settings.time_to_trigger_circuit_breaker)
@@ -308,12 +313,12 @@ class Ticker(Serving):
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Finish what is in hand and let another ticker lead. After `timeout` seconds what is in hand is undone."""
-        await self._life.end(timeout)
+        await self._lifetime.end(timeout)
 
     @property
     def is_leading(self) -> bool:
         """Whether this ticker, of all that run on the database, is the one that drives its logs."""
-        service = self._life.run
+        service = self._lifetime.run
         return service is not None and service.leads.is_set()
 
     async def _pass(self) -> Pass:

@@ -15,7 +15,7 @@ from rowbus.database.statements import run_steps_now
 from rowbus.messages.headers import Identity
 from rowbus.running.critical import Alarm, callback_of
 from rowbus.running.host import this_host
-from rowbus.running.service import Life
+from rowbus.running.service import Lifetime
 from rowbus.running.signals import Serving
 from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.installer import create_delayed, require_delayed
@@ -74,7 +74,7 @@ class DelayedMover(Serving):
         self._own = addresses.for_endpoint(endpoint)
         self._error_queue = addresses.from_user(error_queue)
         self._on_critical_error = callback_of(on_critical_error, logger)
-        self._life: Life[MoverService] = Life(self)
+        self._lifetime: Lifetime[MoverService] = Lifetime(self)
 
     async def install(self) -> bool:
         """Create the table of delayed messages if it is missing; say whether it was.
@@ -113,7 +113,7 @@ class DelayedMover(Serving):
 
         Raises ConnectionLostError, QueueNotFoundError (there is no such table).
         """
-        await self._life.begin(self._begin)
+        await self._lifetime.begin(self._begin)
 
     async def _begin(self) -> MoverService:
         database = await self._locate()
@@ -129,12 +129,12 @@ class DelayedMover(Serving):
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Finish the batch in hand and let another mover lead. After `timeout` seconds the batch is rolled back."""
-        await self._life.end(timeout)
+        await self._lifetime.end(timeout)
 
     @property
     def is_leading(self) -> bool:
         """Whether this mover, of all of this table, is the one that moves."""
-        service = self._life.run
+        service = self._lifetime.run
         return service is not None and service.leads.is_set()
 
     async def _move_all(self) -> int:

@@ -20,7 +20,7 @@ from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.mutators import checked_mutator
 from rowbus.messages.outgoing import Options
 from rowbus.running.handling import message_in_hand
-from rowbus.running.service import Life
+from rowbus.running.service import Lifetime
 from rowbus.running.setting_types import require_type
 from rowbus.transport.composition import identity_of
 from rowbus.transport.queues.reserved_names import check_endpoint_name
@@ -80,7 +80,7 @@ class AsyncRequestClient:
         self._answer_queue = answer_queue
         if answer_queue is not None:
             check_endpoint_name(answer_queue)
-        self._life: Life[Asking] = Life(self)
+        self._lifetime: Lifetime[Asking] = Lifetime(self)
         self._is_stopped = False
 
     async def start(self) -> None:
@@ -89,12 +89,12 @@ class AsyncRequestClient:
         Raises ConnectionLostError, PermissionDeniedError, ConfigurationError (the schema is missing).
         """
         self._is_stopped = False
-        await self._life.begin(self._begin)
+        await self._lifetime.begin(self._begin)
 
     async def stop(self) -> None:
         """Give up what waits, with NoAnswerError, drop the queue, and close the connections. Harmless when stopped."""
         self._is_stopped = True
-        await self._life.end()
+        await self._lifetime.end()
 
     async def __aenter__(self) -> Self:
         """Start; see `start`."""
@@ -126,7 +126,7 @@ class AsyncRequestClient:
         """
         refuse_in_handler()
         require_type("timeout", timeout, float | int, "seconds, as in timeout=5")
-        asking = self._life.here() or await self._life.begin(self._begin)
+        asking = self._lifetime.here() or await self._lifetime.begin(self._begin)
         return await asking.request(
             destination, message, answer, Options(headers, type=type), timeout=timeout
         )
