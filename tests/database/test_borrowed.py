@@ -196,8 +196,15 @@ def test_sqlalchemys_orm_session(engine: sqlalchemy.Engine, session: Session, qu
         assert waiting(session, queue) == 1
         send(unit_of_work)
         unit_of_work.rollback()
+    scoped = orm.scoped_session(orm.sessionmaker(engine))  # as Flask-SQLAlchemy's db.session
+    send(scoped)
+    scoped.commit()
+    send(scoped)
+    scoped.remove()
 
-    assert waiting(session, queue) == 1
+    assert waiting(session, queue) == 2
+    with pytest.raises(ConfigurationError, match="in which of its databases"):
+        send(orm.Session(binds={dict: engine}))
 
 
 def test_a_client_follows_its_orm_session_to_the_connection_of_the_next_transaction(
@@ -278,5 +285,9 @@ async def test_sqlalchemys_asynchronous_orm_session(
             await client.send("Sales", ORDER, type="Shop.PlaceOrder")
             await unit_of_work.commit()
             await somebody_else.rollback()
+    scoped = async_alchemy.async_scoped_session(async_alchemy.async_sessionmaker(async_engine), lambda: 1)
+    await send_async(scoped)
+    await scoped.commit()
+    await scoped.remove()
 
-    assert waiting(session, queue) == 2
+    assert waiting(session, queue) == 3

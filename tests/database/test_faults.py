@@ -118,6 +118,10 @@ APART = (
     "This pooler lends a connection for one statement, and a message takes several in one transaction: have it do so "
     "for a transaction (PgBouncer: pool_mode = transaction), or connect to the server itself"
 )
+READ_ONLY = (
+    "Connect to the primary server, and let the transaction write: default_transaction_read_only of the role, the "
+    "database or the connection string is to be off"
+)
 ONE_EACH = "transaction blocks not allowed in statement pooling mode"
 
 
@@ -126,13 +130,14 @@ ONE_EACH = "transaction blocks not allowed in statement pooling mode"
     [
         (errors.InvalidSqlStatementName("no _p1"), f"no _p1. {SHARED}prepare_threshold=None"),
         (errors.DuplicatePreparedStatement("no _p1"), f"no _p1. {SHARED}prepare_threshold=None"),
+        (errors.ReadOnlySqlTransaction("no"), f"no. {READ_ONLY}"),
         (
             errors.ProtocolViolation(ONE_EACH),
             f"{ONE_EACH}. {APART}",
         ),
     ],
 )
-def test_what_looks_like_a_pooler_says_what_to_do(error: psycopg.Error, text: str) -> None:
+def test_what_a_server_or_a_pooler_refuses_says_what_to_do(error: psycopg.Error, text: str) -> None:
     assert str(translate(error, PURGE)) == f'Failed to purge "public"."Sales": {text}'
 
 

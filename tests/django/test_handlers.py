@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -339,6 +340,18 @@ def test_the_client_sends_in_djangos_transaction(database: str) -> None:
     with transaction.atomic():
         rowbus.django.client().send("Sales", PlaceOrder(2))
         assert rows(database, 'select body from "Sales"') == []
+        kept = rowbus.django.client()
+
+    with pytest.raises(rowbus.ConfigurationError, match="there is none: use it inside"):
+        kept.send("Sales", PlaceOrder(3))
+    connection.close()
+    with transaction.atomic(), ThreadPoolExecutor() as another:
+        kept.send("Sales", PlaceOrder(4))
+        with pytest.raises(rowbus.ConfigurationError, match="there is none: use it inside"):
+            another.submit(kept.send, "Sales", PlaceOrder(5)).result()
+        transaction.set_rollback(True)
+        with pytest.raises(transaction.TransactionManagementError):
+            kept.send("Sales", PlaceOrder(6))
 
     assert rows(database, "select convert_from(body, 'UTF8') from \"Sales\"") == [('{"number":2}',)]
 

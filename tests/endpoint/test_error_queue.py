@@ -160,7 +160,7 @@ async def test_a_missing_queue_that_only_a_policy_sends_to_is_no_failure_of_the_
 ) -> None:
     broken = Broken(endpoints)
     await broken.start("failing")
-    await eventually(lambda: broken.endpoint._running is not None)
+    await eventually(lambda: broken.endpoint._lifetime.run is not None)
     await asyncio.sleep(QUICKLY)
     await asyncio.sleep(QUICKLY)
 

@@ -90,7 +90,7 @@ async def send_at_once(endpoints: Endpoints, count: int) -> dict[str, list[str]]
 
 def held(sales: rowbus.Endpoint) -> set[int]:
     """Return the lanes with order that an endpoint has."""
-    ordered = sales._running and sales._running._ordered  # pyright: ignore[reportPrivateUsage]
+    ordered = sales._lifetime.run and sales._lifetime.run._ordered  # pyright: ignore[reportPrivateUsage]
     assert isinstance(ordered, OrderedLanes)
     return set(ordered.serving)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -134,7 +135,7 @@ def raising(error: BaseException) -> Callable[[], object]:
 async def test_whatever_a_call_does_the_next_is_made_and_the_next_message_handled(
     endpoints: Endpoints, caplog: pytest.LogCaptureFixture
 ) -> None:
-    called = list[str]()
+    called, loop = list[str](), asyncio.get_running_loop()
     sales = endpoints.make("Sales", recoverability=NO_RETRIES, concurrency=1)
     ends = (ValueError(), Panic(), SystemExit(), KeyboardInterrupt(), GeneratorExit(), StopIteration())
 
@@ -142,6 +143,7 @@ async def test_whatever_a_call_does_the_next_is_made_and_the_next_message_handle
     def place(message: PlaceOrder, context: rowbus.SyncContext) -> None:
         for end in ends:
             context.on_commit(raising(end))
+        context.on_commit(lambda: asyncio.run_coroutine_threadsafe(sales.stop(), loop).result())
         context.on_commit(lambda: notify())  # noqa: PLW0108 - what is awaited is seen when it is called
         context.on_commit(lambda: called.append(context.message_id))
 
@@ -154,5 +156,6 @@ async def test_whatever_a_call_does_the_next_is_made_and_the_next_message_handle
 
     assert sorted(called) == sorted(ids)
     for message_id in ids:
-        assert caplog.text.count(f"A call after the commit of message '{message_id}' failed") == len(ends)
+        assert caplog.text.count(f"A call after the commit of message '{message_id}' failed") == len(ends) + 1
+        assert "stops its own Endpoint" in caplog.text
         assert f"of message '{message_id}' returned what has to be awaited" in caplog.text

@@ -231,7 +231,8 @@ async def test_run_in_a_running_loop_says_what_to_write() -> None:
 
         async def stop(self, timeout: float | None = None) -> None: ...  # noqa: ASYNC109 - a service's
 
-    with pytest.raises(
-        ConfigurationError, match=re.escape("`async with sales: …`, or `await sales.start()`")
-    ):
+    instead = re.escape("`async with sales: …`, or `await sales.start()`")
+    with pytest.raises(ConfigurationError, match=instead):
         Sales().run()
+    with pytest.raises(ConfigurationError, match=f"main thread only.*{instead}"):
+        await asyncio.to_thread(Sales().run)

@@ -330,8 +330,10 @@ async def test_a_consumer_outlives_its_connections(orders: Orders) -> None:
 
 
 PROGRAM = """
-import sys, time
+import os, signal, sys
 import rowbus
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))  # put back when log.run() has returned
 
 log = rowbus.Log(sys.argv[1], "orders")
 
@@ -342,6 +344,7 @@ def one(event, context):
     context.connection.execute("insert into seen (data) values (%s)", [event.data])
 
 log.run()
+os.kill(os.getpid(), signal.SIGTERM)
 """
 
 
@@ -357,7 +360,7 @@ async def test_sigterm_finishes_what_is_in_hand(orders: Orders) -> None:
     assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == b"handling\n"
     process.send_signal(signal.SIGTERM)
     process.stdin.write(b"\n")
-    assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+    assert await asyncio.wait_for(process.wait(), PATIENCE) == 7
     assert (orders.seen(), orders.position()) == (["a"], (tick, None))
 
 

@@ -9,11 +9,11 @@ from datetime import timedelta
 
 import pytest
 
-from rowbus.errors import StorageError
+from rowbus.errors import ConfigurationError, HandlerError, StorageError
 from rowbus.running import backoff
 from rowbus.running import service as services_base
 from rowbus.running.critical import Alarm, ReportedBreaker
-from rowbus.running.service import ElectedService, Election, Service
+from rowbus.running.service import ElectedService, Election, Lifetime, Service
 from rowbus.testing import FakeClock
 from tests.conformance.transport import eventually
 
@@ -146,6 +146,90 @@ async def test_a_service_that_has_stopped_can_start_again(worker: Worker) -> Non
     await eventually(lambda: worker.begun > 0)
     await worker.stop(0)
     assert worker.prepared == 2
+
+
+async def test_however_many_start_and_stop_it_one_begins_and_all_wait_for_its_end(told: Told) -> None:
+    """A stop while it starts comes after the start; one that is impatient interrupts what the first one waits for."""
+    life, made, go_on = Lifetime[Worker]("it"), list[Worker](), asyncio.Event()
+
+    async def begin() -> Worker:
+        made.append(Worker(told.breaker()))
+        await go_on.wait()
+        await made[-1].start()
+        return made[-1]
+
+    starting = [asyncio.create_task(life.begin(begin)) for _ in range(2)]
+    await asyncio.sleep(0)
+    stopping = [asyncio.create_task(life.end()) for _ in range(2)]
+    await asyncio.sleep(0)
+    go_on.set()
+    (worker,) = {id(each): each for each in await asyncio.gather(*starting)}.values()
+    await eventually(lambda: worker.begun == 1)
+    assert not any(stop.done() for stop in stopping)
+    again = asyncio.create_task(life.begin(begin))
+    await asyncio.sleep(0)
+    assert made == [worker]
+
+    await life.end(0)
+
+    await asyncio.gather(*stopping)
+    assert (worker.done, worker.released) == (0, 1)
+    assert await again is made[1]
+    await life.end(0)
+    await life.end(0)
+
+
+async def test_a_service_is_used_in_its_own_loop_until_that_is_closed(told: Told) -> None:
+    life = Lifetime[Worker]("it")
+
+    async def begin() -> Worker:
+        worker = Worker(told.breaker())
+        await worker.start()
+        return worker
+
+    first = await life.begin(begin)
+    for call in (lambda: life.begin(begin), life.end):
+        with pytest.raises(ConfigurationError, match="another event loop"):
+            await asyncio.to_thread(asyncio.run, call())
+    await life.end(0)
+    assert await asyncio.to_thread(asyncio.run, life.begin(begin)) is not first
+    assert life.run is None
+    await life.end()
+
+
+async def test_what_a_service_waits_for_cannot_wait_for_its_end(told: Told) -> None:
+    """Its start, its end and calls after a commit, in tasks and threads of theirs; what they leave behind can."""
+    refused, left = list[str](), asyncio.Event()
+
+    class Stops(Worker):
+        async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as the base
+            await attempt()
+            await super().stop(timeout)
+
+    life = Lifetime[Stops]("it")
+
+    async def attempt() -> None:
+        for call in (life.end, lambda: life.begin(begin)):
+            with pytest.raises(HandlerError, match="stops its own") as error:
+                await asyncio.wait_for(asyncio.create_task(call()), 5)
+            refused.append(str(error.value))
+
+    async def stop_later() -> None:
+        await left.wait()
+        await life.end(0)
+
+    async def begin() -> Stops:
+        await attempt()
+        tasks.append(asyncio.create_task(stop_later()))
+        worker = Stops(told.breaker())
+        await worker.start()
+        return worker
+
+    tasks = list[asyncio.Task[None]]()
+    await life.begin(begin)
+    left.set()
+    await asyncio.gather(*tasks)
+    assert (len(refused), life.run) == (4, None)
 
 
 async def test_a_service_that_cannot_prepare_does_not_start(worker: Worker) -> None:

@@ -253,6 +253,8 @@ async def test_what_would_end_the_transaction_is_refused_with_the_way_out(
     refused, said = REFUSED[verb]
 
     def act(session: orm.Session) -> None:
+        with pytest.raises(rowbus.HandlerError, match="may not change the isolation level"):
+            session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
         session.add(shop.order(id="42"))
         session.flush()
         refused(session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
@@ -170,6 +171,23 @@ def test_a_test_that_is_no_coroutine_runs_and_drains_too(shop: Shop, database: s
 
     assert shop.seen[-1] == "remind 1"
     assert placed.read(OrderPlaced) == OrderPlaced(1)
+    with pytest.raises(rowbus.ConfigurationError, match="is over"):
+        bus.drain()
+
+
+async def test_a_run_is_drained_in_the_loop_of_its_endpoints_which_is_not_blocked(
+    shop: Shop, database: str
+) -> None:
+    async with running(shop.sales, database=database) as bus:
+        with pytest.raises(rowbus.ConfigurationError, match="loop_scope"):
+            await asyncio.to_thread(asyncio.run, bus.drain())
+        with (
+            pytest.raises(rowbus.ConfigurationError, match="`async with running"),
+            running(shop.billing, database=database),
+        ):
+            raise AssertionError
+        with pytest.raises(rowbus.ConfigurationError, match="Sales is started: give it its database before"):
+            await running(shop.sales, database=database).__aenter__()
 
 
 def test_an_endpoint_keeps_nothing_from_the_test_before(

@@ -174,7 +174,13 @@ def _of_connection(connection: object) -> Backend | None:
 
 def _dialect(connection: Any) -> str:  # noqa: ANN401 - SQLAlchemy's, not imported
     """Return the dialect of one of SQLAlchemy's connections or ORM sessions; empty for others."""
-    bound = connection.get_bind() if hasattr(connection, "get_bind") else connection
+    try:
+        bound = connection.get_bind() if hasattr(connection, "get_bind") else connection
+    except Exception as error:
+        raise ConfigurationError(
+            f"The session does not say in which of its databases to send: {error} Give the client its "
+            "connection to that of the queues: session.connection(bind_arguments={'mapper': Order})."
+        ) from error
     return str(getattr(getattr(bound, "dialect", None), "name", ""))
 
 

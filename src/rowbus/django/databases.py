@@ -13,9 +13,13 @@ from django.db import connections
 from django.db.backends.base.creation import TEST_DATABASE_PREFIX
 
 from rowbus import Client, ConfigurationError
+from rowbus.database.backends import borrow
+from rowbus.database.statements import BlockingSession
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
+
+    from rowbus.database.statements import UserSession
 
 _NOT_LIBPQ: Final = frozenset({"context", "cursor_factory", "prepare_threshold", "row_factory", "autocommit"})
 """Django's parameters for psycopg beside libpq's own."""
@@ -60,19 +64,37 @@ def require_psycopg(wrapper: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
     )
 
 
+class _TransactionClient(Client):
+    """A client that looks, for each use, for the transaction that Django has open in the thread that uses it."""
+
+    def __init__(self, using: str, **options: Any) -> None:  # noqa: ANN401 - as Client's own
+        super().__init__(_in_transaction(using), **options)
+        self._using = using
+
+    async def _session(self) -> UserSession:
+        return BlockingSession(borrow(_in_transaction(self._using)).session())
+
+
 def client(using: str = "default", **options: Any) -> Client:  # noqa: ANN401 - as Client's own
-    """Return a Client that sends in the transaction that Django has open on an alias; use it within that block.
+    """Return a Client that sends in the transaction that Django has open on an alias, whenever it is used.
 
     `options` are those of `rowbus.Client`. In a handler of a `rowbus.django.Endpoint` that is the receive transaction.
-    Raises ConfigurationError outside of `transaction.atomic()`, where each send would be a transaction of its own, and
-    for a database that is not PostgreSQL.
+    Making and using it raise ConfigurationError outside of `transaction.atomic()`, where each send would be a
+    transaction of its own, and for a database that is not PostgreSQL; where Django has marked the transaction for
+    rollback, what its ORM raises there.
     """
+    return _TransactionClient(using, **options)
+
+
+def _in_transaction(using: str) -> object:
+    """Return the driver's connection, in the transaction that this thread has open."""
     connection: Any = require_psycopg(connections[using])
     if not connection.in_atomic_block:
         raise ConfigurationError(
-            "rowbus.django.client() sends in Django's transaction, and there is none: call it inside "
+            "rowbus.django.client() sends in Django's transaction, and there is none: use it inside "
             f"`with transaction.atomic({'' if using == 'default' else f'using={using!r}'}):`, beside the changes that "
             "the message belongs to."
         )
+    connection.validate_no_broken_transaction()
     connection.ensure_connection()
-    return Client(connection.connection, **options)
+    return connection.connection

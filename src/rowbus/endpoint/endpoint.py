@@ -34,6 +34,7 @@ from rowbus.platform.plug_ins import check_platform, platform_queues
 from rowbus.running.critical import callback_of
 from rowbus.running.functions import check_function
 from rowbus.running.scope import beginning
+from rowbus.running.service import Lifetime
 from rowbus.running.setting_types import require_type
 from rowbus.running.signals import Serving
 from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode, check_time_limit
@@ -122,6 +123,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self.settings = settings or EndpointSettings()
         self.delayed_delivery = delayed_delivery
         self._components: list[Component] = []
+        self._lifetime: Lifetime[RunningEndpoint] = Lifetime(self)
         self.database = database
         mode, can_delay = self.settings.transaction_mode, delayed_delivery is not None
         self._policy = require_policy(recoverability or default_policy(mode, can_delay=can_delay))
@@ -136,7 +138,6 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self._recurring: dict[str, RecurringMessage] = {}
         self._limit: RateLimit | None = None
         self.lanes = require_lanes(lanes)
-        self._running: RunningEndpoint | None = None
 
     @overload
     def handler(self, function: H, /) -> H: ...
@@ -255,7 +256,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
         def register(function: F) -> F:
             check = made_check(function, name, category, every)
-            if check.name in self._checks or self._running is not None:
+            if check.name in self._checks or self._lifetime.run is not None:
                 raise ConfigurationError(
                     f"Check {check.name!r} is there already, or endpoint {self.name} is started."
                 )
@@ -293,7 +294,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
         def register(make: F) -> F:
             message = recurring_message(make, when, tz=tz, name=name, to=to, type=type, catch_up=catch_up)
-            if message.name in self._recurring or self._running is not None:
+            if message.name in self._recurring or self._lifetime.run is not None:
                 raise ConfigurationError(
                     f"The recurring message {message.name!r} is there already, or endpoint {self.name} is started."
                 )
@@ -304,11 +305,12 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
     @property
     def database(self) -> str | None:
-        """The connection string given, None for none. Giving another also changes what the queues' names mean."""
+        """The connection string given, None for none. Giving another, before the start, changes what names mean too."""
         return self._database
 
     @database.setter
     def database(self, dsn: str | None) -> None:
+        self._require_stopped("give it its database")
         require_type("database", dsn, str | None, "a connection string, or None")
         addresses = addresses_of(dsn, self.settings.schema)
         addresses.validate_endpoint_name(self.name, delayed_suffix=table_suffix(self.delayed_delivery))
@@ -346,8 +348,9 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
         Raises ConnectionLostError, QueueNotFoundError, ConfigurationError (the schema is missing).
         """
-        if self._running is not None:
-            return
+        await self._lifetime.begin(self._begin)
+
+    async def _begin(self) -> RunningEndpoint:
         database = await self._locate()
         running = RunningEndpoint(self._parts(), database)
         if not await self._is_notified(database):
@@ -359,8 +362,8 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         except BaseException:
             await running.stop(timeout=0)
             raise
-        self._running = running
         logger.info("Endpoint %s is receiving from %s on %s", self.name, self.address, running.database.name)
+        return running
 
     async def install(self) -> None:
         """Create the queues that are missing, as `start` does, without starting."""
@@ -372,10 +375,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Receive no more, let handlers finish, close; cancel them after `timeout` s. Raises HandlerError in one."""
-        self._check_stop(timeout)
-        running, self._running = self._running, None
-        if running is not None:
-            await running.stop(timeout)
+        await self._lifetime.end(timeout)
 
     def change_concurrency(self, concurrency: int) -> None:
         """Process this many messages (or batches) at a time from now on."""
@@ -451,10 +451,10 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         return self.database if self.database and is_temporary(self.database) else None
 
     def _started(self) -> RunningEndpoint:
-        if self._running is None:
+        if (running := self._lifetime.here()) is None:
             text = f"Endpoint {self.name} is not started: use `async with endpoint:` or endpoint.run()."
             raise ConfigurationError(text)
-        return self._running
+        return running
 
     @property
     def _queue(self) -> str:
@@ -478,7 +478,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
     @property
     def ordered_receivers(self) -> Sequence[Receiver]:
         """The receivers of its lanes with order in this process; see `rowbus.testing`."""
-        return () if self._running is None else self._running.ordered_receivers
+        return () if (running := self._lifetime.run) is None else running.ordered_receivers
 
     @property
     def own_tables(self) -> list[OwnTable]:

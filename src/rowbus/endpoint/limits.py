@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
     from rowbus.messages.message_types import Deserializer
+    from rowbus.running.service import Lifetime
     from rowbus.transport.pauses.scale import TypeLimits
 
 logger = logging.getLogger("rowbus.limits")
@@ -128,7 +129,7 @@ class RateLimits:
 
     name: str
     _limit: RateLimit | None
-    _running: Any
+    _lifetime: Lifetime[Any]
 
     def _parts(self) -> Parts:
         raise NotImplementedError
@@ -145,7 +146,7 @@ class RateLimits:
         see `RateLimit`, with which a handler limits its messages, or those of each key. Raises ConfigurationError, also
         when the endpoint is started.
         """
-        if self._running is not None:
+        if self._lifetime.run is not None:
             raise ConfigurationError(f"Endpoint {self.name} is started: limit it before.")
         self._limit = RateLimit(rate, burst=burst)
 

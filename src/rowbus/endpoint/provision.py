@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rowbus.endpoint.dependencies import Scope
     from rowbus.endpoint.handlers import Handlers
     from rowbus.endpoint.running import RunningEndpoint
+    from rowbus.running.service import Lifetime
 
 T = TypeVar("T")
 Provided: TypeAlias = T | Awaitable[T] | AbstractContextManager[T] | AbstractAsyncContextManager[T]
@@ -31,7 +32,7 @@ class Provision:
 
     name: str
     _handlers: Handlers
-    _running: RunningEndpoint | None
+    _lifetime: Lifetime[RunningEndpoint]
 
     @overload
     def provide(self, kind: type[T], value: T, /) -> None: ...
@@ -70,7 +71,7 @@ class Provision:
 
     def _require_stopped(self, what: str) -> None:
         """Raise ConfigurationError, which says what is to be done before, when the endpoint is started."""
-        if self._running is not None:
+        if self._lifetime.run is not None:
             raise ConfigurationError(f"Endpoint {self.name} is started: {what} before.")
 
     def provides(self, kind: object) -> bool:

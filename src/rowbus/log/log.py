@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.borrowed import borrow, borrow_async
@@ -29,6 +29,7 @@ from rowbus.messages.timestamps import with_zone
 from rowbus.running.critical import Alarm, callback_of
 from rowbus.running.loop_watch import LoopWatch
 from rowbus.running.scope import beginning
+from rowbus.running.service import Lifetime
 from rowbus.running.setting_types import require_type
 from rowbus.running.signals import Serving
 from rowbus.settings import ConsumerSettings
@@ -69,6 +70,24 @@ async def _without_async_connection() -> AsyncSession:
     )
 
 
+class _RunningConsumers(NamedTuple):
+    """Consumers that have begun, what calls their functions, and the watch over these."""
+
+    consumers: list[tuple[LogConsumer | LogLanes, Caller]]
+    watch: LoopWatch
+
+    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
+        """Finish what is in hand; after `timeout` seconds roll it back."""
+        for _, caller in self.consumers:
+            caller.stop()
+        try:
+            await asyncio.gather(*(consumer.stop(timeout) for consumer, _ in self.consumers))
+        finally:
+            self.watch.stop()
+            for _, caller in self.consumers:
+                await caller.close()
+
+
 class Consuming(Serving):
     """The consumers of a log, and the process that runs them; common to `Log` and `AsyncLog`."""
 
@@ -83,7 +102,11 @@ class Consuming(Serving):
         self._on_database = connection_or_database is None or self.database is not None
         self._alarm = Alarm(callback_of(on_critical_error, logger))
         self._consumers: list[Consumer] = []
-        self._running: list[tuple[LogConsumer | LogLanes, Caller]] = []
+
+    @cached_property
+    def _lifetime(self) -> Lifetime[_RunningConsumers]:
+        """The runs of its consumers; who only appends has none."""
+        return Lifetime(self)
 
     @cached_property
     def _watch(self) -> LoopWatch:
@@ -114,7 +137,7 @@ class Consuming(Serving):
         `lanes=rowbus.by_key(8)` all processes share the events by their keys, whose order holds in all of them: each
         lane reads the log for itself. Raises ConfigurationError, also when the log is started.
         """
-        if self._running:
+        if self._lifetime.run is not None:
             raise ConfigurationError(f"Log {self.name} is started: register its consumers before.")
         if callable(name) or not name:
             raise ConfigurationError(
@@ -150,11 +173,13 @@ class Consuming(Serving):
 
         Raises ConfigurationError for a log without consumers, LogNotFoundError, StorageError.
         """
-        if self._running:
-            return
+        await self._lifetime.begin(self._begin)
+
+    async def _begin(self) -> _RunningConsumers:
         self._require_database()
         self.require_consumers()
         dsn = await asyncio.to_thread(resolve_dsn, self.database)
+        running = _RunningConsumers([], self._watch)
         for consumer in self._consumers:
             database = Database(
                 dsn,
@@ -162,14 +187,15 @@ class Consuming(Serving):
                 prepared_statements=consumer.settings.prepared_statements,
             )
             fitting = consumer._replace(settings=await _fitting(consumer.settings, database))
-            self._running.append(fitting.build(database, self._alarm))
+            running.consumers.append(fitting.build(database, self._alarm))
         self._watch.start()
         try:
             with beginning(self):
-                await asyncio.gather(*(running.start() for running, _ in self._running))
+                await asyncio.gather(*(consumer.start() for consumer, _ in running.consumers))
         except BaseException:
-            await self.stop(timeout=0)
+            await running.stop(timeout=0)
             raise
+        return running
 
     def _describe(self, found: Collection) -> None:
         for one in self._consumers:
@@ -188,16 +214,7 @@ class Consuming(Serving):
 
         Raises HandlerError in a handler of its own.
         """
-        self._check_stop(timeout)
-        running, self._running = self._running, []
-        for _, caller in running:
-            caller.stop()
-        try:
-            await asyncio.gather(*(consumer.stop(timeout) for consumer, _ in running))
-        finally:
-            self._watch.stop()
-            for _, caller in running:
-                await caller.close()
+        await self._lifetime.end(timeout)
 
     def _require_database(self) -> None:
         if not self._on_database:

@@ -16,9 +16,10 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from rowbus.errors import RowbusError, StorageError
+from rowbus.errors import ConfigurationError, RowbusError, StorageError
 from rowbus.running.backoff import jittered
-from rowbus.running.scope import note_tasks, out_of_scope
+from rowbus.running.scope import awaited_by, note_tasks, out_of_scope, refuse_own_end
+from rowbus.running.setting_types import require_type
 from rowbus.running.telemetry.instruments import instruments
 from rowbus.running.telemetry.process import note_ended
 from rowbus.running.waiting import cancel, finish, pause
@@ -78,6 +79,95 @@ class Stoppable(Protocol):
     @abstractmethod
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Drain; after `timeout` seconds, interrupt."""
+
+
+class Run(Protocol):
+    """A service that has begun."""
+
+    @abstractmethod
+    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
+        """End it; see `Stoppable.stop`."""
+
+
+R = TypeVar("R", bound=Run)
+
+
+class Lifetime(Generic[R]):
+    """The runs of a service, one after the other: however many start and stop it, one begins, and all wait for its end.
+
+    A run belongs to the event loop that it was begun in, and is over when that is closed.
+    """
+
+    def __init__(self, service: object) -> None:
+        """Begin without a run."""
+        self._service = service
+        self._run: R | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._turn = asyncio.Lock()
+        self._ending: asyncio.Task[None] | None = None
+
+    @property
+    def run(self) -> R | None:
+        """The run that goes on, or None."""
+        return None if self._loop is None or self._loop.is_closed() else self._run
+
+    def here(self) -> R | None:
+        """Return the run that goes on; raises ConfigurationError in another event loop than its own."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            goes_on = self.run is not None or self._turn.locked() or self._is_ending()
+            if self._loop is not None and not self._loop.is_closed() and goes_on:
+                raise ConfigurationError(
+                    f"This {type(self._service).__name__} was started in another event loop, and can be used in that "
+                    "one only, until it is stopped there: call asyncio.run_coroutine_threadsafe(…, loop), send by a "
+                    "rowbus.Client, or have one for each loop and each process."
+                )
+            self._loop, self._run, self._turn, self._ending = loop, None, asyncio.Lock(), None
+        return self._run
+
+    async def begin(self, begin: Callable[[], Awaitable[R]]) -> R:
+        """Return the run that goes on; if there is none begin one, after the end of the one before."""
+        self.here()
+        if self._is_ending() or self._turn.locked():
+            refuse_own_end(self._service)
+        while self._ending is not None and self._is_ending():
+            await asyncio.wait([self._ending])
+        async with self._turn:
+            if self._run is None:
+                with awaited_by(self._service):
+                    self._run = await begin()
+            return self._run
+
+    async def end(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """Wait for the end of the run, which the first to ask begins; one that is beginning begins first.
+
+        After `timeout` seconds of any who ask, or when one of them is cancelled, the work in hand is interrupted.
+        Raises ConfigurationError for no seconds, and HandlerError in code that the service calls, and waits for.
+        """
+        require_type("timeout", timeout, float | int | None, "seconds, or None")
+        refuse_own_end(self._service)
+        self.here()
+        async with self._turn:
+            run, self._run = self._run, None
+            if run is not None:
+                self._ending = out_of_scope(partial(asyncio.create_task, self._end(run, timeout)))
+                timeout = None
+        ending = self._ending
+        if ending is None or ending.done():
+            return
+        try:
+            await asyncio.wait([ending], timeout=timeout)
+        finally:
+            await cancel([ending])
+        if not ending.cancelled():
+            ending.result()
+
+    async def _end(self, run: R, timeout: float | None) -> None:  # noqa: ASYNC109 - as above
+        with awaited_by(self._service):
+            await run.stop(timeout)
+
+    def _is_ending(self) -> bool:
+        return self._ending is not None and not self._ending.done()
 
 
 class Session(Protocol):

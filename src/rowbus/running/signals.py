@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import threading
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
-from rowbus.running.scope import refuse_own_end
 from rowbus.running.service import Stoppable
 from rowbus.running.setting_types import require_type
 from rowbus.running.telemetry.service import MeasuredService
@@ -36,7 +36,7 @@ class Serving(Stoppable):
         So does the end of the time to `drain`; None: there is no limit. Blocks. Raises as `start`.
         """
         require_type("drain", drain, timedelta | None, "a datetime.timedelta, or None")
-        _refuse_running_loop(type(self).__name__)
+        _refuse_elsewhere(type(self).__name__)
         asyncio.run(
             run_until_signalled(MeasuredService(self), None if drain is None else drain.total_seconds())
         )
@@ -50,20 +50,20 @@ class Serving(Stoppable):
         """Stop; see `stop`."""
         await self.stop()
 
-    def _check_stop(self, timeout: float | None) -> None:
-        """Raise ConfigurationError for no seconds, and HandlerError in code that this service calls, and waits for."""
-        require_type("timeout", timeout, float | int | None, "seconds, or None")
-        refuse_own_end(self)
 
-
-def _refuse_running_loop(service: str) -> None:
-    """Raise ConfigurationError if an event loop runs in this thread already, as in a notebook or a web server."""
+def _refuse_elsewhere(service: str) -> None:
+    """Raise ConfigurationError where an event loop runs, as in a notebook, and in a thread, which hears no signals."""
+    name = service.lower()
+    way_out = f"write `async with {name}: …`, or `await {name}.start()` and in the end `await {name}.stop()`"
     with suppress(RuntimeError):
         asyncio.get_running_loop()
-        name = service.lower()
         raise ConfigurationError(
-            f"{name}.run() needs an event loop of its own, and one is running here already: write "
-            f"`async with {name}: …`, or `await {name}.start()` and in the end `await {name}.stop()`."
+            f"{name}.run() needs an event loop of its own, and one is running here already: {way_out}."
+        )
+    if threading.current_thread() is not threading.main_thread():
+        raise ConfigurationError(
+            f"{name}.run() ends by signals, which Python gives to the main thread only: in another thread {way_out}, "
+            "in a coroutine for asyncio.run."
         )
 
 
@@ -71,13 +71,15 @@ async def run_until_signalled(service: Stoppable, drain: float | None = None) ->
     """Start, wait for SIGTERM or SIGINT, drain, and interrupt after `drain` seconds or at the second signal."""
     signals: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     for number in SIGNALS:
         loop.add_signal_handler(number, signals.put_nowait, number)
     try:
         await _serve(service, signals, drain)
     finally:
-        for number in SIGNALS:
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not Python's
 
 
 async def _serve(service: Stoppable, signals: asyncio.Queue[int], drain: float | None) -> None:

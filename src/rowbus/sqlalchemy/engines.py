@@ -70,6 +70,10 @@ class GuardedDialect:
         """Return the receiver's; the server is not asked."""
         return "READ COMMITTED"
 
+    def set_isolation_level(self, dbapi_connection: Any, level: Any) -> None:  # noqa: ANN401, ARG002 - as above
+        """Refuse another: the transaction has begun, and AUTOCOMMIT would end it."""
+        raise forbidden("change the isolation level of")
+
     def do_commit(self, dbapi_connection: Any) -> None:  # noqa: ANN401, ARG002 - as above
         """Refuse, while a session is on the transaction: the receiver commits."""
         self.guard.commit()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, overload
 
@@ -68,6 +68,7 @@ class Running:
         self._session = session
         self._endpoints = endpoints
         self._has_logs = has_logs
+        self._loop = asyncio.get_running_loop()
         self._tables: dict[str, QueueAddress] = {}
         tables = [endpoint.delayed_table for endpoint in endpoints]
         self._delayed = [table for table in tables if table is not None]
@@ -149,7 +150,12 @@ class Running:
     # --- draining
 
     async def _process(self, left: timedelta | None, timeout: float) -> None:  # noqa: ASYNC109 - passed on
-        deadline = asyncio.get_running_loop().time() + timeout
+        if asyncio.get_running_loop() is not self._loop:
+            raise ConfigurationError(
+                "Here is another event loop than where the endpoints run: give a fixture with `async with running(…)` "
+                "and its tests one loop (pytest-asyncio: loop_scope)."
+            )
+        deadline = self._loop.time() + timeout
         ticked = not self._has_logs
         while True:
             state = await self._look()
@@ -157,7 +163,7 @@ class Running:
             move = next_move(state, ticked=ticked, left=left)
             if move is Move.END:
                 return
-            if asyncio.get_running_loop().time() > deadline:
+            if self._loop.time() > deadline:
                 raise TimeoutError(f"After {timeout:g} s there still are {state}.")
             ticked = ticked or move is Move.TICK
             left = await self._do(move, state, left)
@@ -243,6 +249,9 @@ class SyncRunning:
         return self._wait(self._running.sent(to))
 
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:
+        if self._loop.is_closed():
+            call.close()
+            raise ConfigurationError("The block of `with running(…)` is over.")
         return asyncio.run_coroutine_threadsafe(call, self._loop).result()
 
 
@@ -297,7 +306,12 @@ class running:  # noqa: N801 - a verb to its users: `with running(sales)`
         await self._stack.__aexit__(kind, error, trace)
 
     def __enter__(self) -> SyncRunning:
-        """Start all, on a loop in a thread."""
+        """Start all, on a loop in a thread; raises ConfigurationError in a coroutine, whose loop that would block."""
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise ConfigurationError(
+                "In a coroutine write `async with running(…) as bus`, and await its verbs."
+            )
         loop = self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=loop.run_forever, name="rowbus running", daemon=True)
         self._thread.start()

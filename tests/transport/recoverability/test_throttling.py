@@ -61,8 +61,8 @@ class Failing:
 
     @property
     def receiver(self) -> Receiver:
-        assert self.endpoint._running is not None
-        return self.endpoint._running._receivers[0]
+        assert self.endpoint._lifetime.run is not None
+        return self.endpoint._lifetime.run._receivers[0]
 
     async def is_empty(self) -> bool:
         return await self.endpoints.backend.count("Sales") == 0

@@ -249,6 +249,9 @@ async def test_a_request_starts_a_client_that_was_not_started(endpoints: Endpoin
         asked = (client.request(BILLING, Quote("A1"), int, timeout=LIMIT) for _ in range(3))
         assert await asyncio.gather(*asked) == [7, 7, 7]
         assert len(await clients.queues()) == 1
+        asking = client.request(BILLING, Quote("A1"), int, timeout=LIMIT)
+        with pytest.raises(rowbus.ConfigurationError, match="another event loop"):
+            await asyncio.to_thread(asyncio.run, asking)
 
 
 async def test_a_stopped_client_asks_nothing(backend: Backend, clients: Clients) -> None:

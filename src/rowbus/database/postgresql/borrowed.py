@@ -1,9 +1,9 @@
 """The user's own connection as a session of ours.
 
-Accepted: psycopg connections, SQLAlchemy connections and ORM sessions over psycopg, sync and async. SQLAlchemy is
-recognised by its shape, not imported. It commits only what it knows to have begun, and an ORM session may have another
-connection in each transaction; so the driver's connection is looked up for each use, and SQLAlchemy's transaction
-begun as any statement through it would.
+Accepted: psycopg connections, SQLAlchemy connections and ORM sessions (scoped ones too) over psycopg, sync and async.
+SQLAlchemy is recognised by its shape, not imported. It commits only what it knows to have begun, and an ORM session may
+have another connection in each transaction; so the driver's connection is looked up for each use, and SQLAlchemy's
+transaction begun as any statement through it would.
 
 Invariant: the connection stays the user's: nothing is committed, rolled back, closed or configured.
 """
@@ -101,11 +101,11 @@ async def _async_driver(borrowed: Any) -> psycopg.AsyncConnection[Any]:  # noqa:
 
 
 def _is_alchemy(connection: object) -> bool:
-    return all(hasattr(connection, verb) for verb in ("begin", "begin_nested", "in_transaction"))
+    return all(hasattr(connection, verb) for verb in ("begin", "begin_nested"))
 
 
 def _is_asynchronous(connection: object) -> bool:
-    return hasattr(connection, "sync_connection") or hasattr(connection, "sync_session")
+    return hasattr(connection, "sync_connection") or hasattr(connection, "aclose")
 
 
 def _is_orm_session(connection: object) -> bool:

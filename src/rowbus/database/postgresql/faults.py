@@ -52,11 +52,14 @@ _KINDS: dict[str, type[StorageError]] = {
     **dict.fromkeys(_CONFLICTS, TransactionConflictError),
 }
 _NO_PASSWORD = re.compile("password authentication failed|no password supplied|Peer authentication failed")
-_PLANS: dict[str, str] = dict.fromkeys(
+_NEXT_STEPS: dict[str, str] = dict.fromkeys(
     ("26000", "42P05"),  # a prepared statement that is not there, or is there already
     ". This looks like a pooler in transaction mode, whose sessions share prepared statements: give the connection "
     "prepare_threshold=None",
-)
+) | {
+    "25006": ". Connect to the primary server, and let the transaction write: default_transaction_read_only of the "
+    "role, the database or the connection string is to be off"
+}
 _EACH_ALONE = "statement pooling mode"  # PgBouncer's words
 _TOGETHER = (
     ". This pooler lends a connection for one statement, and a message takes several in one transaction: have it do so "
@@ -103,7 +106,7 @@ def translate(
     if query is not None and query.log is not None and (missing := _missing_log(error, query.log)):
         return LogNotFoundError(f"{query.failing}: {missing}", log=query.log)
     doing = _failing(error) if query is None else query.failing
-    said = _remedy(error, query) or _explanation(error) + _PLANS.get(state or "", "")
+    said = _remedy(error, query) or _explanation(error) + _NEXT_STEPS.get(state or "", "")
     return _kind(error)(f"{doing}: {said}", sqlstate=state, transient=transient)
 
 

@@ -129,11 +129,11 @@ def _is_drivers(connection: object) -> bool:
 
 
 def _is_alchemy(connection: object) -> bool:
-    return all(hasattr(connection, verb) for verb in ("begin", "begin_nested", "in_transaction"))
+    return all(hasattr(connection, verb) for verb in ("begin", "begin_nested"))
 
 
 def _is_asynchronous(connection: object) -> bool:
-    return hasattr(connection, "sync_connection") or hasattr(connection, "sync_session")
+    return hasattr(connection, "sync_connection") or hasattr(connection, "aclose")
 
 
 def _is_orm_session(connection: object) -> bool:

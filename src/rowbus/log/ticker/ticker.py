@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.location import resolve_dsn
@@ -25,7 +26,7 @@ from rowbus.log.ticker import ticks
 from rowbus.log.ticker.decisions import Recurring, TickSchedule, Troubles
 from rowbus.log.ticker.ticks import Upkeep
 from rowbus.running.critical import Alarm, ReportedBreaker, callback_of
-from rowbus.running.service import ElectedService, Election, Service
+from rowbus.running.service import ElectedService, Election, Lifetime, Service
 from rowbus.running.signals import Serving
 from rowbus.running.telemetry.instruments import instruments, tracing
 from rowbus.settings import TickerSettings
@@ -284,7 +285,11 @@ class Ticker(Serving):
         self.database = database
         self.settings = settings or USUAL
         self._on_critical_error = callback_of(on_critical_error, logger)
-        self._service: TickerService | None = None
+
+    @cached_property
+    def _lifetime(self) -> Lifetime[TickerService]:
+        """Its runs; a single pass is none."""
+        return Lifetime(self)
 
     def run_once(self) -> Pass:
         """Tick the logs that are due and make one pass of maintenance, whether this or another ticker leads. Blocks.
@@ -298,23 +303,23 @@ class Ticker(Serving):
 
         A database without the event log is waited for. Raises ConnectionLostError.
         """
-        if self._service is None:
-            alarm = Alarm(self._on_critical_error, self.settings.time_to_trigger_circuit_breaker)
-            service = TickerService(await self._locate(), self.settings, alarm)
-            await service.start()
-            self._service = service
+        await self._lifetime.begin(self._begin)
+
+    async def _begin(self) -> TickerService:
+        alarm = Alarm(self._on_critical_error, self.settings.time_to_trigger_circuit_breaker)
+        service = TickerService(await self._locate(), self.settings, alarm)
+        await service.start()
+        return service
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Finish what is in hand and let another ticker lead. After `timeout` seconds what is in hand is undone."""
-        self._check_stop(timeout)
-        service, self._service = self._service, None
-        if service is not None:
-            await service.stop(timeout)
+        await self._lifetime.end(timeout)
 
     @property
     def is_leading(self) -> bool:
         """Whether this ticker, of all that run on the database, is the one that drives its logs."""
-        return self._service is not None and self._service.leads.is_set()
+        service = self._lifetime.run
+        return service is not None and service.leads.is_set()
 
     async def _pass(self) -> Pass:
         database = await self._locate()

@@ -15,6 +15,7 @@ from rowbus.database.statements import run_steps_now
 from rowbus.messages.headers import Identity
 from rowbus.running.critical import Alarm, callback_of
 from rowbus.running.host import this_host
+from rowbus.running.service import Lifetime
 from rowbus.running.signals import Serving
 from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.installer import create_delayed, require_delayed
@@ -73,7 +74,7 @@ class DelayedMover(Serving):
         self._own = addresses.for_endpoint(endpoint)
         self._error_queue = addresses.from_user(error_queue)
         self._on_critical_error = callback_of(on_critical_error, logger)
-        self._service: MoverService | None = None
+        self._lifetime: Lifetime[MoverService] = Lifetime(self)
 
     async def install(self) -> bool:
         """Create the table of delayed messages if it is missing; say whether it was.
@@ -112,8 +113,9 @@ class DelayedMover(Serving):
 
         Raises ConnectionLostError, QueueNotFoundError (there is no such table).
         """
-        if self._service is not None:
-            return
+        await self._lifetime.begin(self._begin)
+
+    async def _begin(self) -> MoverService:
         database = await self._locate()
         session = await database.connect()
         try:
@@ -121,20 +123,19 @@ class DelayedMover(Serving):
         finally:
             await session.close()
         alarm = Alarm(self._on_critical_error)
-        self._service = MoverService(database, self.address, fallback, self.settings, alarm)
-        await self._service.start()
+        service = MoverService(database, self.address, fallback, self.settings, alarm)
+        await service.start()
+        return service
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Finish the batch in hand and let another mover lead. After `timeout` seconds the batch is rolled back."""
-        self._check_stop(timeout)
-        service, self._service = self._service, None
-        if service is not None:
-            await service.stop(timeout)
+        await self._lifetime.end(timeout)
 
     @property
     def is_leading(self) -> bool:
         """Whether this mover, of all of this table, is the one that moves."""
-        return self._service is not None and self._service.leads.is_set()
+        service = self._lifetime.run
+        return service is not None and service.leads.is_set()
 
     async def _move_all(self) -> int:
         table = delayed_table(self.address)

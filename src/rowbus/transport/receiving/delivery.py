@@ -19,7 +19,7 @@ from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
 from rowbus.running.critical import OnCriticalError, report
 from rowbus.running.functions import check_function, described, is_unawaited
-from rowbus.running.scope import require_unfinished
+from rowbus.running.scope import awaited_by, require_unfinished
 from rowbus.running.threads import run_in_thread
 from rowbus.transport.uniqueness.sending import leaving
 from rowbus.work.attempt import Attempt
@@ -83,7 +83,8 @@ async def make_calls(calls: Sequence[Callable[[], object]]) -> None:
     """Make calls one after the other, those of handlers in a thread, and wait for their end."""
     _make([call for call in calls if not isinstance(call, CallAfterCommit)])
     if given := [call for call in calls if isinstance(call, CallAfterCommit)]:
-        await run_in_thread(_make, given)
+        with awaited_by():
+            await run_in_thread(_make, given)
 
 
 def _make(calls: Sequence[Callable[[], object]]) -> None:

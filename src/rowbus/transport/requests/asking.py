@@ -88,10 +88,10 @@ class Asking:
         await self._receiver.start()
         await self._sweeper.start()
 
-    async def stop(self) -> None:
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Give all requests up, drop the queue, and close what is open."""
         try:
-            await self._receiver.stop()
+            await self._receiver.stop(timeout)
             await self._sweeper.stop(0)
         finally:
             await self._pending.end(self._stopped())

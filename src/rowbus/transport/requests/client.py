@@ -20,6 +20,7 @@ from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.mutators import checked_mutator
 from rowbus.messages.outgoing import Options
 from rowbus.running.handling import message_in_hand
+from rowbus.running.service import Lifetime
 from rowbus.running.setting_types import require_type
 from rowbus.transport.composition import identity_of
 from rowbus.transport.queues.reserved_names import check_endpoint_name
@@ -79,8 +80,7 @@ class AsyncRequestClient:
         self._answer_queue = answer_queue
         if answer_queue is not None:
             check_endpoint_name(answer_queue)
-        self._asking: Asking | None = None
-        self._starting = asyncio.Lock()
+        self._lifetime: Lifetime[Asking] = Lifetime(self)
         self._is_stopped = False
 
     async def start(self) -> None:
@@ -89,15 +89,12 @@ class AsyncRequestClient:
         Raises ConnectionLostError, PermissionDeniedError, ConfigurationError (the schema is missing).
         """
         self._is_stopped = False
-        await self._started()
+        await self._lifetime.begin(self._begin)
 
     async def stop(self) -> None:
         """Give up what waits, with NoAnswerError, drop the queue, and close the connections. Harmless when stopped."""
         self._is_stopped = True
-        async with self._starting:
-            asking, self._asking = self._asking, None
-            if asking is not None:
-                await asking.stop()
+        await self._lifetime.end()
 
     async def __aenter__(self) -> Self:
         """Start; see `start`."""
@@ -129,20 +126,14 @@ class AsyncRequestClient:
         """
         refuse_in_handler()
         require_type("timeout", timeout, float | int, "seconds, as in timeout=5")
-        asking = self._asking or await self._started()
+        asking = self._lifetime.here() or await self._lifetime.begin(self._begin)
         return await asking.request(
             destination, message, answer, Options(headers, type=type), timeout=timeout
         )
 
-    async def _started(self) -> Asking:
-        async with self._starting:
-            if self._is_stopped:
-                raise ConfigurationError("The client is stopped: start it again before a request.")
-            if self._asking is None:
-                self._asking = await self._start()
-            return self._asking
-
-    async def _start(self) -> Asking:
+    async def _begin(self) -> Asking:
+        if self._is_stopped:
+            raise ConfigurationError("The client is stopped: start it again before a request.")
         dsn = await asyncio.to_thread(resolve_dsn, self._database)
         asking = Asking(
             open_database(dsn, application_name="rowbus requests"),
