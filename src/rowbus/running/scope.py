@@ -41,11 +41,11 @@ _decimal: ContextVar[decimal.Context | None] = ContextVar("rowbus_decimal", defa
 """The decimal context that a program has made for itself, where it is not Python's."""
 _server: ContextVar[object] = ContextVar("rowbus_server", default=None)
 """The service that has begun the tasks in which code runs."""
-_awaited: ContextVar[Awaited | None] = ContextVar("rowbus_awaited", default=None)
+_wait: ContextVar[Wait | None] = ContextVar("rowbus_wait", default=None)
 
 
-class Awaited:
-    """Code that a service waits for beside its handlers: its start, its end, and calls after a commit."""
+class Wait:
+    """A service's wait for code beside its handlers: its start, its end, or calls after a commit."""
 
     __slots__ = ("is_over", "service")
 
@@ -240,20 +240,20 @@ def beginning(service: object) -> Generator[None]:
 @contextmanager
 def awaited_by(service: object = None) -> Generator[None]:
     """Note that a service waits for what is called within, tasks and threads included; None: the one that calls."""
-    awaited = Awaited(service or _server.get())
-    token = _awaited.set(awaited)
+    wait = Wait(service or _server.get())
+    token = _wait.set(wait)
     try:
         yield
     finally:
-        awaited.is_over = True
-        _awaited.reset(token)
+        wait.is_over = True
+        _wait.reset(token)
 
 
 def refuse_own_end(service: object) -> None:
     """Raise HandlerError in what a service calls itself, and waits for when it stops: each would wait for the other."""
-    own, awaited = _scope.get(), _awaited.get()
+    own, wait = _scope.get(), _wait.get()
     is_handler = own is not None and not own.is_over and _server.get() is service
-    if is_handler or (awaited is not None and not awaited.is_over and awaited.service is service):
+    if is_handler or (wait is not None and not wait.is_over and wait.service is service):
         raise HandlerError(
             f"{_subject()} stops its own {type(service).__name__}, which waits for it to end first: set an "
             "asyncio.Event that the code waits for which started it, or, in a process of its own, call "
