@@ -74,7 +74,7 @@ def test_what_spark_adds_by_itself_passes() -> None:
     parse({"consumer": "a", "checkpointLocation": "/x", "queryname": "q", "path": "/y"})
 
 
-@every("given", ["0", "-1", "1.5", "many", ""])
+@every("given", ["0", "-1", "1.5", "many", "", "9223372036854775808"])
 def test_a_value_that_cannot_be_read_is_refused_with_what_could_be(given: str) -> None:
     with pytest.raises(ConfigurationError, match="is not a whole number, at least 1") as caught:
         parse({"consumer": "a", "maxOffsetsPerTrigger": given})
@@ -108,6 +108,7 @@ def test_values_are_read(parser: Parser, given: str, value: object) -> None:
         (text, ""),
         (boolean, "yes"),
         (choice("a"), "b"),
+        (names, "a, a"),
         (names, "a,,b"),
         (milliseconds, "soon"),
         (milliseconds, "5 weeks"),

@@ -109,12 +109,15 @@ text: Final = Parser("a text", _read_text)
 """Any text but the empty one, and what PostgreSQL cannot hold."""
 
 
+BIGGEST: Final = 2**63 - 1  # what Spark's and PostgreSQL's whole numbers hold
+
+
 def integer(minimum: int = 1) -> Parser:
     """Read a whole number that is not below the minimum; Spark may have written it as 1e5 or with underscores."""
 
     def read(given: str) -> int:
         number = int(given)
-        if number < minimum:
+        if not minimum <= number <= BIGGEST:
             raise ValueError(given)
         return number
 
@@ -148,12 +151,12 @@ def choice(*words: str) -> Parser:
 
 def _read_names(given: str) -> tuple[str, ...]:
     names = tuple(map(str.strip, given.split(",")))
-    if not all(names):
+    if not all(names) or len({*names}) < len(names):
         raise ValueError(given)
     return names
 
 
-names: Final = Parser("names with commas between them", _read_names)
+names: Final = Parser("names with commas between them, once each", _read_names)
 """One name or several, as a tuple, in the order given."""
 
 _UNITS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -18,6 +18,7 @@ from rowbus.spark.filters import where_option
 from rowbus.spark.json_rows.layout import JSON_OPTIONS, mode_option
 from rowbus.spark.log_source.decisions import KINDS
 from rowbus.spark.options import (
+    BIGGEST,
     Option,
     boolean,
     choice,
@@ -49,7 +50,6 @@ Where = str | int | dict[str, Any] | datetime
 
 WORDS: Final = ("committed", "earliest", "latest")
 _SPECIAL: Final = {-2: "earliest", -1: "latest"}  # as in Kafka's JSON
-_BIGGEST: Final = 2**63
 
 LOG_SOURCE: Final = (
     Option("log", text, None, "the log to read"),
@@ -332,7 +332,7 @@ def _object(given: str, side: str) -> dict[str, Any]:
 def _place(place: Any) -> Any:  # noqa: ANN401 - JSON
     parts = cast("dict[str, Any]", place if isinstance(place, dict) else {"tick": place})
     tick = parts.get("tick")
-    if type(tick) is not int or tick >= _BIGGEST:
+    if type(tick) is not int or tick > BIGGEST:
         raise ConfigurationError(f'A position in a log is {{"tick": 7}}, -2 or -1, not {place!r}.')
     return parts if "snap" in parts else _SPECIAL.get(tick, tick)
 
