@@ -108,7 +108,6 @@ def test_values_are_read(parser: Parser, given: str, value: object) -> None:
         (text, ""),
         (boolean, "yes"),
         (choice("a"), "b"),
-        (names, "a, a"),
         (names, "a,,b"),
         (milliseconds, "soon"),
         (milliseconds, "5 weeks"),

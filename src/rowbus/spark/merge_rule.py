@@ -27,9 +27,11 @@ class MergeRule(NamedTuple):
 
 
 def merge_rule(options: Mapping[str, Any], columns: Collection[str]) -> MergeRule:
-    """Read `mergeKeys`, `sequenceBy` and `deleteWhen`; raises ConfigurationError for columns that are not there."""
+    """Read `mergeKeys`, `sequenceBy` and `deleteWhen`; raises ConfigurationError for what cannot be."""
     delete, values = _deletion(options["deleteWhen"])
     rule = MergeRule(options["mergeKeys"], options["sequenceBy"], delete, values)
+    if len({*rule.keys}) < len(rule.keys):
+        raise ConfigurationError("Each of the keys is named once.", option="mergeKeys")
     wanted = [*rule.keys, *filter(None, (rule.sequence, rule.delete))]
     if missing := [name for name in wanted if name not in columns]:
         raise ConfigurationError(

@@ -151,12 +151,12 @@ def choice(*words: str) -> Parser:
 
 def _read_names(given: str) -> tuple[str, ...]:
     names = tuple(map(str.strip, given.split(",")))
-    if not all(names) or len({*names}) < len(names):
+    if not all(names):
         raise ValueError(given)
     return names
 
 
-names: Final = Parser("names with commas between them, once each", _read_names)
+names: Final = Parser("names with commas between them", _read_names)
 """One name or several, as a tuple, in the order given."""
 
 _UNITS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -172,6 +172,7 @@ def test_a_partitioned_table_is_merged_across_its_partitions(merged: Merged) -> 
     [
         ({"mergekeys": ""}, "give 'mergeKeys', too"),
         ({"mergekeys": "number"}, "no column number"),
+        ({"mergekeys": "id,id"}, "named once"),
         ({"mergekeys": "id,op"}, "says which rows delete"),
         ({"sequenceby": "op"}, "says which rows delete"),
     ],

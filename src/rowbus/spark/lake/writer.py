@@ -262,8 +262,11 @@ def _refuse_unfit_type(column: str, kind: DataType) -> None:
 
 
 def _refuse_unfit_partitions(schema: pa.Schema, by: tuple[str, ...]) -> None:
-    if len(by) == len(schema.names):
-        raise ConfigurationError("Columns to partition by leave others for the files.", option="partitionBy")
+    if len({*by}) < len(by) or len(by) == len(schema.names):
+        raise ConfigurationError(
+            "Columns to partition by are named once each, and leave others for the files.",
+            option="partitionBy",
+        )
     for name in by:
         if name not in schema.names:
             raise ConfigurationError(f"There is no column {name!r} to partition by.", option="partitionBy")
