@@ -80,7 +80,7 @@ class Provision:
 
 
 def _is_maker(value: object, kind: object) -> bool:
-    """Say whether a value is a function or a class, not an object."""
+    """Say whether a value makes objects of a type, as a function or a class does, and is none of them."""
     if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
         return False
     return (inspect.isfunction(value) or isinstance(value, type)) and not isinstance(value, kind)

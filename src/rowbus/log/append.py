@@ -129,8 +129,8 @@ class EventRows:
         kind = events.__class__
         if issubclass(kind, (str, bytes, bytearray, Mapping)) or {"columns", "shape"} <= {*dir(kind)}:
             raise ConfigurationError(
-                f"append_many takes events one after the other, and a {kind.__name__} is no such: give a list of "
-                "them, or a data frame's rows, as in frame.to_dict('records')."
+                f"append_many takes events one after the other, not a {kind.__name__}: give a list of them, or "
+                "a data frame's rows, as in frame.to_dict('records')."
             )
         self._events = iter(events)
         self._type = type

@@ -242,5 +242,5 @@ def _text(value: object) -> str | None:
 
 
 def _is_plain(value: str) -> bool:
-    """Say whether each format writes a value as this text, in upper or lower case."""
+    """Say whether this text stands for the value in every format, apart from its case."""
     return value.isascii() and value.replace("-", "").isalnum() and value not in {"true", "false"}

@@ -16,6 +16,7 @@ from rowbus.log.consumers.table import events, log_not_found
 from rowbus.log.event import Tick
 from rowbus.log.queries import FOLDER, log_query
 from rowbus.messages.address import refuse_nul
+from rowbus.messages.timestamps import with_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,7 +165,7 @@ def read_position(text: str) -> Position:
         return Position(tick=int(text))
     time = datetime.fromisoformat(text)
     try:
-        return Position(time=time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC))
+        return Position(time=with_zone(time).astimezone(UTC))
     except OverflowError as error:  # its zone leads out of the years that there are
         raise ValueError(text) from error
 

@@ -33,7 +33,7 @@ _EXACT_TIMESTAMP: Final = re.compile(
 
 
 def with_zone(moment: datetime) -> datetime:
-    """Return a time that people gave: without a zone it is of UTC, whatever the session's or the machine's."""
+    """Return a time with its zone; one that people gave without is in UTC."""
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

@@ -112,11 +112,14 @@ class Lifetime(Generic[R]):
         return None if self._loop is None or self._loop.is_closed() else self._run
 
     def here(self) -> R | None:
-        """Return the run that goes on; raises ConfigurationError in another event loop than its own."""
+        """Return the run that goes on; raises ConfigurationError in another event loop than its own.
+
+        What is over, or whose loop is closed, is forgotten here: the next run is of the loop that asks.
+        """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            goes_on = self.run is not None or self._turn.locked() or self._is_ending()
-            if self._loop is not None and not self._loop.is_closed() and goes_on:
+            is_open = self._loop is not None and not self._loop.is_closed()
+            if is_open and (self._run is not None or self._turn.locked() or self._is_ending()):
                 raise ConfigurationError(
                     f"This {type(self._service).__name__} was started in another event loop, and can be used in that "
                     "one only, until it is stopped there: call asyncio.run_coroutine_threadsafe(…, loop), send by a "

@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError
+from rowbus.messages.timestamps import with_zone
 from rowbus.spark.options import Option, Parser
 
 
@@ -111,7 +112,7 @@ def _number(literal: str) -> int:
 
 def _moment(literal: str) -> datetime:
     moment = datetime.fromisoformat(_text(literal))
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return with_zone(moment).astimezone(UTC)
 
 
 def _text(literal: str) -> str:

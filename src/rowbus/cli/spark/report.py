@@ -15,6 +15,7 @@ from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import say, show_json, show_table
 from rowbus.cli.queue.send import time_span
 from rowbus.cli.spark.course import DEFAULT_MEMORY, Cores, Memory, display, start_spark, tell
+from rowbus.messages.timestamps import with_zone
 
 if TYPE_CHECKING:
     from rowbus.spark.pipelines.report.result import FlowReport
@@ -30,7 +31,7 @@ def exact_moment(text: str) -> datetime | None:
         time = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    return with_zone(time)
 
 
 def moment(text: str) -> datetime:

@@ -153,11 +153,9 @@ def as_text(column: pa.Array[Any]) -> pa.Array[Any]:
     if kind == pa.string():
         return column
     if pa.types.is_nested(kind) or pa.types.is_duration(kind) or pa.types.is_interval(kind):
+        write = _json if pa.types.is_nested(kind) else _span
         values = column.to_pylist(maps_as_pydicts="strict")
-        texts = [None if value is None else _json(value) for value in values]
-        return pa.array(
-            texts if pa.types.is_nested(kind) else [it and it.strip('"') for it in texts], pa.string()
-        )
+        return pa.array([None if value is None else write(value) for value in values], pa.string())
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid as error:
@@ -172,3 +170,8 @@ def _converted(column: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
 
 def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
+
+
+def _span(value: object) -> str:
+    """Write a span of time as ISO 8601 does, which is what JSON has between quotes."""
+    return _json(value).strip('"')

@@ -137,7 +137,7 @@ def encoder(kind: type, names: Names) -> Encode:
 
 
 def _is_doubtful(body: bytes) -> bool:
-    """Say whether .NET might write the values of this body differently, or refuse one."""
+    """Say whether this body may hold a value that .NET writes in another way, or cannot write."""
     # No loop, which takes four times as long.
     return b'"P' in body or b'"-P' in body or b"null" in body or b"NaN" in body or b"Infinity" in body
 
