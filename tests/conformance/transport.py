@@ -264,6 +264,13 @@ async def never(condition: Callable[[], bool], seconds: float = A_WHILE) -> None
         await asyncio.sleep(0.005)
 
 
+def skip(seconds: float) -> None:
+    """Set the clock of this test's event loop forward: who waits there has waited that much longer."""
+    loop = asyncio.get_running_loop()
+    before = loop.time
+    loop.time = lambda: before() + seconds  # type: ignore[method-assign]
+
+
 def headers_text(**headers: str | None) -> str:
     """Write header text with the standard library, `__` standing for a dot."""
     return json.dumps(
