@@ -8,6 +8,7 @@ docs/reliability.md describes them.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import os
 import signal
 import sys
@@ -170,7 +171,8 @@ def run_soak(minutes: float, rate: float, *, keep: bool) -> int:
 
 
 def end_all(_number: int, _frame: object) -> None:
-    """End at once, with every process that was started."""
+    """End at once, with every process that was started, and say where each run was."""
+    faulthandler.dump_traceback()
     for pid in children(os.getpid()) - {os.getpid()}:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -77,7 +77,6 @@ class System:
         """Commands that create what a fault's own endpoints need."""
         self.more_endpoints: dict[str, list[str]] = {}
         """Commands that run them, by the names of their programs; producers begin when they are at work."""
-        self.poisons: list[str] = []
         self.rate = rate
         self.outages: list[Outage] = []
         self.moments = random.Random()
@@ -120,7 +119,7 @@ class System:
         self._await_line("work", "Endpoint Work is receiving", 2)
         self._await_line("follow", "Endpoint Follow is receiving", 1)
         for own in range(2):
-            arguments = [str(own), "2", str(self.rate / 2), *self.poisons]
+            arguments = [str(own), "2", str(self.rate / 2)]
             command = python("-m", "tests.chaos.programs.producer", *arguments)
             name = f"producer {own}"
             log = self.folder / f"{name}.log"

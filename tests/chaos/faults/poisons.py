@@ -12,21 +12,24 @@ if TYPE_CHECKING:
 
 
 class Poison(Fault):
-    """Every fortieth message is one; a round is a second or so of work."""
+    """A round sends so many, in the midst of a second or so of other work."""
 
-    kinds: ClassVar[tuple[str, ...]]
+    messages: ClassVar[tuple[str, ...]] = ()
+    events: ClassVar[tuple[str, ...]] = ()
     rounds = 5
     rest = 60.0
     deaths: ClassVar[float] = 0.0
     """Seconds that the poisons of a round take until they are given up, because they end programs in turn."""
 
     def strike(self, system: System) -> None:
-        """Let the system work; what it has to give up by then takes its time."""
+        """Send them, and let the system work; what it has to give up by then takes its time."""
+        with system.post.letters(self.name) as letters:
+            for poison in self.messages:
+                letters.send("poison", "Chaos.Command", poison=poison)
+            for poison in self.events:
+                letters.append("poison event", poison=poison)
         super().strike(system)
         self.rest += self.deaths
-
-    def prepare(self, site: Site, system: System) -> None:
-        system.poisons = list(self.kinds)
 
 
 class PoisonConnection(Poison):
@@ -35,14 +38,14 @@ class PoisonConnection(Poison):
     name = "poison-connection"
     company = BESIDE
     spares = True
-    kinds = ("connection",)
+    messages = ("connection",) * 2
 
 
 class PoisonCrash(Poison):
     """Its handler ends its own process: programs start all the time."""
 
     name = "poison-crash"
-    kinds = ("crash",)
+    messages = ("crash",) * 2
     is_greedy = True
     deaths = 10.0  # two poisons, six deaths each, and two workers that need 1.5 s for one
 
@@ -51,13 +54,13 @@ class PoisonEvent(Poison):
     """Events whose handler ends its session, its process, or fails: programs start all the time here, too."""
 
     name = "poison-event"
-    kinds = ("event-connection", "event-error", "event-crash")
+    events = ("connection", "error", "crash")
     is_greedy = True
 
     def prepare(self, site: Site, system: System) -> None:
         super().prepare(site, system)
-        for number in (
-            1,
-            2,
-        ):  # `--workers` is for endpoints: a consumer that dies is its service manager's affair
-            system.prefix[f"consumer {number}"] = python("-m", "tests.chaos.programs.service_manager")
+        for name in (
+            "consumer 1",
+            "consumer 2",
+        ):  # `--workers` is for endpoints: this is a service manager's affair
+            system.prefix[name] = python("-m", "tests.chaos.programs.service_manager")

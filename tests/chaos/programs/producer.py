@@ -3,8 +3,8 @@
 A line is written before a transaction, and one after it: a number without the second is one whose outcome nobody knows.
 It is never sent again.
 
-`producer.py NUMBER COUNT RATE [POISON…]` is producer NUMBER of COUNT, with RATE transactions a second; every hundredth
-message is a poison of one of the kinds named. The database is in ROWBUS_DATABASE, CHAOS_KINDS may be what it sends.
+`producer.py NUMBER COUNT RATE` is producer NUMBER of COUNT, with RATE transactions a second. The database is in
+ROWBUS_DATABASE, CHAOS_KINDS may be what it sends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ KINDS = os.environ.get("CHAOS_KINDS", MIX).split()
 PLAIN = {"command": ("Work", "Chaos.Command"), "long": ("Long", "Chaos.Long")}
 """Where messages of some kinds go that have nothing but a number, and their type."""
 LOGS = {"event": "chaos", "driven": "chaos", "keyed-event": "keys"}
-POISON_EVERY = 40
 NOW = "select clock_timestamp()"
 PLACE = "select nextval('place')"
 """Who has sent a key and not committed keeps others from sending it: so places are in the order of commits."""
@@ -53,7 +52,7 @@ def connect() -> psycopg.Connection[Any]:
         time.sleep(RECONNECT)
 
 
-def send(connection: psycopg.Connection[Any], kind: str, number: int, poison: str | None) -> dict[str, float]:
+def send(connection: psycopg.Connection[Any], kind: str, number: int) -> dict[str, float]:
     """Do what a kind stands for in the open transaction; return when its work can begin, and its place."""
     now = connection.execute(NOW).fetchone()
     assert now is not None
@@ -61,10 +60,6 @@ def send(connection: psycopg.Connection[Any], kind: str, number: int, poison: st
     client = rowbus.Client(connection, reply_to="Follow", delay_through="Later", notify=not POOLED)
     if kind in LOGS:
         rowbus.Log(connection, LOGS[kind]).append(message, type="happened", extra1=str(key_of(number)))
-    elif kind == "poison event":
-        rowbus.Log(connection, "chaos").append(message | {"poison": poison}, type="happened")
-    elif kind == "poison":
-        client.send("Work", message | {"poison": poison}, type="Chaos.Command")
     elif kind == "published":
         client.publish(message, type="Chaos.Published")
     elif kind == "keyed":
@@ -93,12 +88,12 @@ def journal(**facts: object) -> None:
     os.write(1, json.dumps(facts).encode() + b"\n")
 
 
-def attempt(connection: psycopg.Connection[Any], kind: str, number: int, poison: str | None) -> bool:
+def attempt(connection: psycopg.Connection[Any], kind: str, number: int) -> bool:
     """Send one number in one transaction and journal what is known; say whether the connection is still good."""
     outcome, facts = "failed", {"ready": time.time()}
     journal(number=number, kind=kind, outcome="unknown", **facts)
     try:
-        facts = send(connection, kind, number, poison)
+        facts = send(connection, kind, number)
         outcome = "unknown"
         connection.commit()
         outcome = "committed"
@@ -122,17 +117,14 @@ def _is_reset(connection: psycopg.Connection[Any]) -> bool:
     return False
 
 
-def main(own: int, count: int, rate: float, poisons: list[str]) -> None:
+def main(own: int, count: int, rate: float) -> None:
     """Produce until SIGTERM, which finishes the transaction in hand."""
     told: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: told.append(number))
-    connection, kinds, cures, number = connect(), cycle(KINDS), cycle(poisons or [""]), own
+    connection, kinds, number = connect(), cycle(KINDS), own
     due = time.monotonic()
     while not told:
-        is_poison = poisons and (number // count) % POISON_EVERY == POISON_EVERY // 2
-        poison = next(cures) if is_poison else None
-        kind = next(kinds) if poison is None else "poison event" if poison.startswith("event-") else "poison"
-        if not attempt(connection, kind, number, poison and poison.removeprefix("event-")):
+        if not attempt(connection, next(kinds), number):
             connection.close()
             connection = connect()
         number += count
@@ -141,4 +133,4 @@ def main(own: int, count: int, rate: float, poisons: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4:])
+    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
