@@ -80,7 +80,7 @@ def test_a_handler_is_called_with_what_it_takes_by_position(
     handlers, function = Handlers(), decorate(of(parameters))
     handlers.add(function, ("Shop.PlaceOrder",))
 
-    (handler,) = handlers.plan("Shop.PlaceOrder")
+    (handler,) = handlers.plans["Shop.PlaceOrder"]
 
     assert handler.takes_context is takes_context(function) is TAKEN[parameters]
     function(*("message", "context")[: 1 + handler.takes_context])
@@ -112,7 +112,7 @@ def test_what_a_decorator_takes_away_is_not_given() -> None:
     handlers = Handlers()
     handlers.add(only_the_first(of("one, context")), ("Shop.PlaceOrder",))
 
-    (handler,) = handlers.plan("Shop.PlaceOrder")
+    (handler,) = handlers.plans["Shop.PlaceOrder"]
 
     assert not handler.takes_context
 

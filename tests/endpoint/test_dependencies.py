@@ -90,7 +90,7 @@ def test_a_handler_that_needs_nothing_is_called_as_it_is() -> None:
     @sales.handler
     async def place(message: PlaceOrder, context: rowbus.Context) -> None: ...
 
-    (handler,) = sales._handlers.plan("Shop.Messages.PlaceOrder")
+    (handler,) = sales._handlers.plans["Shop.Messages.PlaceOrder"]
     assert handler.function is place
 
 

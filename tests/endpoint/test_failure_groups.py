@@ -114,7 +114,7 @@ async def test_a_failure_before_any_handler_is_named_after_a_line_of_ours(endpoi
     await eventually(failed)
     [row] = await endpoints.backend.rows(ERROR)
     assert group_of_headers(row.headers) == (
-        "rowbus.errors.UnknownMessageTypeError: rowbus.endpoint.handlers.Handlers._find()"
+        "rowbus.errors.UnknownMessageTypeError: rowbus.endpoint.handlers.Plans._find()"
     )
     assert row.headers["NServiceBus.ExceptionInfo.Data.Pipeline canceled"] == "False"
 

@@ -177,7 +177,7 @@ async def test_notifications_are_heard_between_looks_into_some_of_many(
         await eventually(lambda: len(handled.ids) == MANY)
 
     assert max(did) == 5
-    assert not any(first and second for first, second in pairwise(did))
+    assert not any(first and second for first, second in pairwise(did)), did
 
 
 async def test_a_queue_that_was_busy_is_listened_to_again(backend: Backend) -> None:

@@ -39,12 +39,12 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "send": Limits(Limit(43, 35), Limit(222, 150), Limit(369)),
-    "fail": Limits(Limit(53, 45), Limit(273), Limit(1001)),
-    "delayed": Limits(Limit(28), Limit(125), Limit(162)),
+    "send": Limits(Limit(35), Limit(216, 150), Limit(335)),
+    "fail": Limits(Limit(45), Limit(267), Limit(949)),
+    "delayed": Limits(Limit(28), Limit(125), Limit(160)),
     "event": Limits(Limit(34), Limit(189), Limit(286)),
     "sink": Limits(Limit(19, 18), Limit(127, 125), Limit(236, 232)),
-    "lake": Limits(Limit(41, 40), Limit(348, 305), Limit(640, 626)),
+    "lake": Limits(Limit(40), Limit(348, 305), Limit(636, 626)),
     "retry": Limits(Limit(32, 26), Limit(175, 108), Limit(310, 176)),
 }
 

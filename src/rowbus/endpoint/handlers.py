@@ -115,6 +115,44 @@ class Handler(NamedTuple):
     is_long: bool = False
 
 
+class Plans(dict["str | None", tuple[Handler, ...]]):
+    """The handlers for each EnclosedMessageTypes header, those of the most concrete type first: found when asked for.
+
+    Those of the parents declared here for its types are among them, whether the header names these or not. Raises
+    UnknownMessageTypeError when there is none.
+    """
+
+    def __init__(self, by_type: Mapping[str, Sequence[Handler]]) -> None:
+        """Find them among these."""
+        super().__init__()
+        self._by_type = by_type
+
+    def __missing__(self, enclosed_types: str | None) -> tuple[Handler, ...]:
+        """Find them, and remember a header of usual length."""
+        plan = self._find(enclosed_types or "")
+        if len(self) < REMEMBERED and len(enclosed_types or "") <= LONGEST_REMEMBERED:
+            self[enclosed_types] = plan
+        return plan
+
+    def _find(self, enclosed_types: str) -> tuple[Handler, ...]:
+        types = parse_enclosed_types(enclosed_types)
+        is_complete = not enclosed_types or all(map(str.strip, enclosed_types.split(";")))
+        names = with_parents(types) if is_complete else ()
+        found = {
+            id(handler.function): handler
+            for name in reversed(names)
+            for handler in self._by_type.get(name, ())
+        }
+        if not found:
+            cause = LookupError(
+                f"NServiceBus.EnclosedMessageTypes is {enclosed_types[:LONGEST_REMEMBERED]!r}"
+            )
+            text = _explain_unknown(types, self._by_type) if is_complete else NAMELESS
+            raise UnknownMessageTypeError(text, types=types) from cause
+        ordered = [handler for name in names for handler in self._by_type.get(name, ())]
+        return tuple(handler for handler in ordered if found.pop(id(handler.function), None))
+
+
 class Handlers:
     """The handlers of one endpoint by the wire name of the message they take."""
 
@@ -127,7 +165,7 @@ class Handlers:
         self._time_limit = time_limit
         self.dependencies = Dependencies()
         self._by_type: dict[str, list[Handler]] = {}
-        self._plans: dict[str | None, tuple[Handler, ...]] = {}
+        self.plans = Plans(self._by_type)
         self._events: dict[str, None] = {}
         self.subscribes: bool | None = None
         """Whether the endpoint, which is started, has subscribed to what it handles; None: it is not started."""
@@ -186,7 +224,7 @@ class Handlers:
                 long,
             )
             self._by_type.setdefault(name, []).append(handler)
-        self._plans.clear()
+        self.plans.clear()
 
     def add_handling(self, handling: Handling) -> None:
         """Register a component's handler, an `async` one that takes a context."""
@@ -205,7 +243,7 @@ class Handlers:
             time_limit=self._time_limit,
         )
         self._by_type.setdefault(name, []).append(handler)
-        self._plans.clear()
+        self.plans.clear()
 
     def _refuse_late(self, events: Sequence[str], *, needs_more: bool) -> None:
         """Raise ConfigurationError for what only the start of the endpoint provides, when that is over."""
@@ -260,37 +298,6 @@ class Handlers:
     def events(self) -> tuple[str, ...]:
         """Return those of the wire names that are events, to be subscribed to."""
         return tuple(self._events)
-
-    def plan(self, enclosed_types: str | None) -> tuple[Handler, ...]:
-        """Return the handlers for a message's EnclosedMessageTypes header, those of the most concrete type first.
-
-        Those of the parents declared here for its types are among them, whether the header names these or not.
-        Raises UnknownMessageTypeError when there is none.
-        """
-        plan = self._plans.get(enclosed_types)
-        if plan is None:
-            plan = self._find(enclosed_types or "")
-            if len(self._plans) < REMEMBERED and len(enclosed_types or "") <= LONGEST_REMEMBERED:
-                self._plans[enclosed_types] = plan
-        return plan
-
-    def _find(self, enclosed_types: str) -> tuple[Handler, ...]:
-        types = parse_enclosed_types(enclosed_types)
-        is_complete = not enclosed_types or all(map(str.strip, enclosed_types.split(";")))
-        names = with_parents(types) if is_complete else ()
-        found = {
-            id(handler.function): handler
-            for name in reversed(names)
-            for handler in self._by_type.get(name, ())
-        }
-        if not found:
-            cause = LookupError(
-                f"NServiceBus.EnclosedMessageTypes is {enclosed_types[:LONGEST_REMEMBERED]!r}"
-            )
-            text = _explain_unknown(types, self._by_type) if is_complete else NAMELESS
-            raise UnknownMessageTypeError(text, types=types) from cause
-        ordered = [handler for name in names for handler in self._by_type.get(name, ())]
-        return tuple(handler for handler in ordered if found.pop(id(handler.function), None))
 
 
 def _explain_unknown(types: tuple[str, ...], handled: Iterable[str]) -> str:

@@ -108,7 +108,7 @@ class Finder:
         elsewhere = (headers.get(Header.FORWARD_DESTINATION) or "") not in self._here
         if elsewhere or is_control(headers):
             return ()
-        return self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))
+        return self._handlers.plans[headers.get(Header.ENCLOSED_MESSAGE_TYPES)]
 
 
 def _find_each(
@@ -218,5 +218,5 @@ def make_places(parts: Parts, said: TypeLimits) -> PlaceKeeper | None:
         catalog_of(parts.addresses).clock,
         [each for each in guesses if each is not None],
         has_keys=has_keys,
-        is_asked=lambda: has_keys or said.said,
+        said=said.said,
     )

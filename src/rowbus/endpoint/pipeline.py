@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from rowbus.endpoint.handlers import Handler, Handlers
     from rowbus.endpoint.sender import Sender
-    from rowbus.transport.receiving.delivery import Delivery
+    from rowbus.transport.receiving.delivery import Delivery, OnMessage
 
 logger = logging.getLogger("rowbus.endpoint")
 
@@ -109,7 +109,7 @@ class Pipeline:
         if is_empty or not delivery.body:
             logger.debug("Message %s has no body to handle", headers[Header.MESSAGE_ID])
             return ()
-        return self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))
+        return self._handlers.plans[headers.get(Header.ENCLOSED_MESSAGE_TYPES)]
 
     def takes_long(self, delivery: Delivery) -> bool:
         """Return whether a message's handler takes long. Raises HandlerError if others take it, too."""
@@ -125,7 +125,7 @@ class Pipeline:
 
     def _takers_of_answers(self, headers: Mapping[str, str | None]) -> tuple[Handler, ...]:
         if RETURN_CODE in self._handlers.names():
-            return self._handlers.plan(RETURN_CODE)
+            return self._handlers.plans[RETURN_CODE]
         logger.warning(
             "Message %s answers %s with the number %s, which no handler of a rowbus.ReturnCode takes here",
             headers[Header.MESSAGE_ID],
@@ -193,6 +193,11 @@ class Pipeline:
             returned = await self.threads.run(in_context, delivery, limit=limit, name=handler.name)
         if returned is not None:
             refuse_unbegun(handler.function, returned)
+
+
+def where_marked(header: str, step: OnMessage, proceed: OnMessage) -> OnMessage:
+    """Return what processes a message that has a header by a step, and all others without it."""
+    return lambda delivery: (step if header in delivery.headers else proceed)(delivery)
 
 
 def read(handler: Handler, delivery: Delivery) -> object:

@@ -387,7 +387,7 @@ class RunningEndpoint:
         return HandlerWatch(
             parts.name,
             self._all_receivers,
-            parts.handlers.plan,
+            parts.handlers.plans.__getitem__,
             pool=self._pool,
             pauses=pauses_address(parts.addresses) if parts.address.backend == "postgresql" else None,
             alarm=parts.alarm,

@@ -330,7 +330,7 @@ def address_of(given: str | QueueAddress, addresses: Addresses) -> QueueAddress:
     if not isinstance(given, QueueAddress):
         if not isinstance(cast("object", given), str):
             raise refused(repr(given), "give the queue's name, or a rowbus.QueueAddress")
-        return _named(given, addresses)
+        return named_address(given, addresses)
     if given.backend != addresses.backend:
         reason = f"it is one of {given.backend}, and this is {addresses.backend}"
         message = f"{given.canonical!r} cannot be the address of a queue here: {reason}; give the queue's name instead."
@@ -339,7 +339,8 @@ def address_of(given: str | QueueAddress, addresses: Addresses) -> QueueAddress:
 
 
 @lru_cache(maxsize=MOST)  # a client made for one transaction finds what earlier ones read
-def _named(name: str, addresses: Addresses) -> QueueAddress:
+def named_address(name: str, addresses: Addresses) -> QueueAddress:
+    """Return the address a user means by a name; see `address_of`."""
     address = addresses.from_user(name)
     address.validate()
     return address

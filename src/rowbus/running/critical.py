@@ -122,20 +122,15 @@ class ReportedBreaker:
         self.failure = failure
         self.logger = logger
         self.activity = activity
-        self._breaker = CircuitBreaker(
+        self.breaker = CircuitBreaker(
             alarm.trigger_after.total_seconds(), alarm.clock, lapses_after=alarm.lapses_after
         )
         self._on_critical_error = alarm.on_critical_error
 
     @property
-    def triggered(self) -> bool:
-        """Whether the present outage has been reported as critical."""
-        return self._breaker.triggered
-
-    @property
     def is_failing(self) -> bool:
         """Whether an outage goes on: nothing has succeeded since, and it has not lapsed."""
-        return self._breaker.is_armed
+        return self.breaker.is_armed
 
     def ended(self) -> None:
         """Note that nothing is tried any more: the service has stopped."""
@@ -143,7 +138,7 @@ class ReportedBreaker:
 
     def failed(self, error: BaseException) -> float:
         """Note a failure, report it if it is news, and return for how many seconds to wait."""
-        outage = self._breaker.failed()
+        outage = self.breaker.failed()
         if outage.critical:
             report(self._on_critical_error, self.failure, error, self.logger)
         elif outage.first:
@@ -159,10 +154,10 @@ class ReportedBreaker:
         self.logger.critical("%s", text, exc_info=error)
         report(self._on_critical_error, text, error, self.logger)
         process.began(self)
-        return self._breaker.failed().wait
+        return self.breaker.failed().wait
 
     def succeeded(self) -> None:
         """Note a success; report the end of an outage."""
-        if self._breaker.failures:
+        if self.breaker.failures:
             process.ended(self)
-            self.logger.info("%s works again after %s.", self.activity, _count(self._breaker.succeeded()))
+            self.logger.info("%s works again after %s.", self.activity, _count(self.breaker.succeeded()))

@@ -171,7 +171,7 @@ class ConnectionVerbs(Verbs):
         bound = mutators and bound_mutators(map(checked_mutator, mutators), addresses, LARGEST_MESSAGE)
         self._composer = Composer(addresses, Origin(sender, replies), serializer=serializer, mutators=bound)
         self._inserts = Inserts(
-            address_of(subscription_table, addresses),
+            self._composer.address(subscription_table),
             delay_through=None if delay_through is None else _delayed_queue(delay_through, addresses),
             notify=notify,
         )

@@ -15,7 +15,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError
-from rowbus.messages.address import QueueAddress, address_of
+from rowbus.messages.address import QueueAddress, address_of, named_address
 from rowbus.messages.bodies.serializer import check_serializer
 from rowbus.messages.dispatch import DelayedSend, Multicast, Send
 from rowbus.messages.headers import Identity, encode_copied_headers
@@ -90,6 +90,8 @@ class Composer:
 
     def address(self, destination: Destination) -> QueueAddress:
         """Return the address a user means; raises InvalidAddressError."""
+        if type(destination) is str:
+            return named_address(destination, self.addresses)
         return address_of(destination, self.addresses)
 
     @property
@@ -112,7 +114,7 @@ class Composer:
         MessageSerializationError, for an event that is sent too, InvalidHeaderError, and ConfigurationError for a delay
         that no mover sees to.
         """
-        address = address_of(destination, self.addresses)
+        address = self.address(destination)
         due = None if options is NO_OPTIONS else options.due
         if self._drafting:
             message, options = self._drafted(message, options, intent, incoming, address)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.spark.lake.policy import DELETIONS, MANY, SMALL, TOGETHER, compacts, deletes, to_merge
+from rowbus.spark.lake.policy import MANY, SMALL, TOGETHER, to_merge
+from rowbus.spark.lake.tables.upkeep import DELETIONS, compacts, deletes
 
 
 def test_every_so_many_batches_files_are_looked_for() -> None:

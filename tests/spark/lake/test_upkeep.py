@@ -12,6 +12,7 @@ import pytest
 
 from rowbus.spark.lake import delta, iceberg_files, policy
 from rowbus.spark.lake.policy import MANY
+from rowbus.spark.lake.tables import upkeep
 from rowbus.spark.lake.tables.comparison import compare_tables
 from rowbus.spark.lake.tables.upkeep import compact_tables, vacuum_tables
 from tests.spark.lake.following import Following
@@ -124,7 +125,7 @@ def test_a_compaction_that_another_commit_overtakes_changes_nothing(
 def test_files_that_no_version_needs_are_deleted_by_the_way(
     lake: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(policy, "DELETIONS", 1)
+    monkeypatch.setattr(upkeep, "DELETIONS", 1)
     monkeypatch.setattr(iceberg_files, "SNAPSHOTS", 1)
     lake.settings = replace(lake.settings, compact_every=1, keep_hours=1)
     lake.run("update orders set customer = 'new'")

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
+from rowbus.endpoint.pipeline import where_marked
 from rowbus.endpoint.steps.duplicates import DUPLICATE
 from rowbus.errors import InvalidAddressError, MessageSerializationError
 from rowbus.messages.dispatch import Send
@@ -29,7 +31,7 @@ from rowbus.running.turns import onto_loop
 from rowbus.transport.recoverability.failed_message import acknowledgement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
 
     from rowbus.messages.address import QueueAddress
@@ -121,13 +123,10 @@ class Audit:
 
     def around(self, proceed: OnMessage) -> OnMessage:
         """Return the step that processes a message and, if that succeeds, leaves word of it."""
-
-        def step(delivery: Delivery) -> Coroutine[Any, Any, None]:
-            if self._queue is None and Header.RETRY_ACKNOWLEDGEMENT_QUEUE not in delivery.headers:
-                return proceed(delivery)
-            return self._process(proceed, delivery)
-
-        return step
+        step = partial(self._process, proceed)
+        if self._queue is not None:
+            return step
+        return where_marked(Header.RETRY_ACKNOWLEDGEMENT_QUEUE, step, proceed)
 
     async def _process(self, proceed: OnMessage, delivery: Delivery) -> None:
         received = dict(delivery.headers)

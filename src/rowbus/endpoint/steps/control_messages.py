@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from rowbus.endpoint.decisions import pause_before
+from rowbus.endpoint.pipeline import where_marked
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header, is_of_a_session
 from rowbus.messages.message import OutgoingMessage
@@ -43,11 +44,9 @@ class SessionKeeper:
         """Return the step that puts such messages back, and lets all others pass."""
 
         def step(delivery: Delivery) -> Coroutine[Any, Any, None]:
-            if Header.CONTROL_MESSAGE in delivery.headers and is_of_a_session(delivery.headers):
-                return self._keep(delivery)
-            return proceed(delivery)
+            return (self._keep if is_of_a_session(delivery.headers) else proceed)(delivery)
 
-        return step
+        return where_marked(Header.CONTROL_MESSAGE, step, proceed)
 
     async def _keep(self, delivery: Delivery) -> None:
         times = _times(delivery.headers.get(PUT_BACK))

@@ -1,4 +1,4 @@
-"""Decides when a lake's tables are looked after, and which of their files are then merged.
+"""Decides which files of a lake's table are merged.
 
 Invariant: no I/O and no clock. What is merged at a time is bounded, and what was merged is not small any more.
 """
@@ -19,19 +19,6 @@ MANY: Final = 8
 
 TOGETHER: Final = MANY * SMALL
 """Bytes of small files that are merged at a time."""
-
-DELETIONS: Final = 10
-"""The number of looks for small files until old files are deleted once: that lists whole folders."""
-
-
-def compacts(batch: int, every: int) -> bool:
-    """Say whether small files are looked for after a batch; never with `every` 0."""
-    return every > 0 and (batch + 1) % every == 0
-
-
-def deletes(batch: int, every: int) -> bool:
-    """Say whether files that no version needs are looked for after a batch; never with `every` 0."""
-    return compacts(batch, every * DELETIONS)
 
 
 def to_merge(sizes: Sequence[int]) -> list[int]:

@@ -21,6 +21,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.statements import Rows, Statement, load, load_upon
@@ -136,16 +137,17 @@ class PlaceKeeper:
         guesses: Sequence[Guess] = (),
         *,
         has_keys: bool = True,
-        is_asked: Callable[[], object] = lambda: True,
+        said: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """Take the queue whose instances share places, and what finds those of a message. No I/O.
 
         `clock` asks the database what time it is, which takes places by `guesses` as it receives. `has_keys` says
-        whether each message may have a key of its own, and `is_asked` whether any message has one now.
+        whether each message may have a key of its own, and `said` what operators say now of each type.
         """
         self.clock = clock
         self.most_at_once = MOST_AT_ONCE if has_keys else None
-        self.is_asked = is_asked
+        self.has_keys = has_keys
+        self.said = said
         self._queue = queue
         self._find = find
         self._returns = Returns(time.monotonic)

@@ -15,7 +15,7 @@ from rowbus.running.service import Service
 from rowbus.transport.pauses.table import ScaleKind, pauses_table, scale_of, type_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.messages.address import QueueAddress
@@ -66,12 +66,14 @@ class TypeLimits:
         self._endpoint = endpoint
         self._types = types
         self._can_wait = can_wait
-        self.said: Mapping[str, int] = {}
+        self.said: dict[str, int] = {}
+        """The figures in force, always in the same object."""
 
     def hear(self, found: Iterable[Pause]) -> None:
         """Note what is in force."""
-        said, before = type_limits(found, self._endpoint), self.said
-        self.said = said
+        said, before = type_limits(found, self._endpoint), dict(self.said)
+        self.said.clear()
+        self.said.update(said)
         for name in sorted({*said, *before}):
             if said.get(name) != before.get(name):
                 self._tell(name, said.get(name))

@@ -248,21 +248,20 @@ class Hold:
         """Take the table and the names to ask for; `hear` is told all that is in force each time. No I/O."""
         self._table = pauses_table(address) if address.backend == "postgresql" else None
         self._names = names
-        self._clock = clock
+        self.clock = clock
         self._hear = hear
-        self._asked = float("-inf")
         self._held: list[PauseSubject] = []
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time to ask, or to wait."""
-        return self._table is not None and (bool(self._held) or self._clock() - self._asked >= PERIOD)
+        self.due = float("inf") if self._table is None else float("-inf")
+        """When, by the clock, it is time to ask; long past, while there is something to wait for."""
+        self._next = self.due
 
     async def ask(self, session: AsyncSession) -> Sequence[PauseSubject]:
         """Return what is paused, asking if it is time; in a transaction of its own. Raises StorageError."""
-        if self._table is None or self._clock() - self._asked < PERIOD:
+        if self._table is None or self.clock() < self._next:
             return self._held
-        self._asked = self._clock()
+        self._next = self.clock() + PERIOD
+        if not self._held:
+            self.due = self._next
         readable = await session.run(self._table.can_be_used())
         found = await session.run(self._table.list()) if readable else []
         self._hear(found)
@@ -288,3 +287,4 @@ class Hold:
             if one not in held:
                 logger.info("The %s %s is resumed.", *one)
         self._held = held
+        self.due = float("-inf") if held else self._next

@@ -93,6 +93,7 @@ class Lookout:
         self._hinted: set[QueueWatch] = set()  # notified of while they were busy
         self._until = 0.0  # when the next look is due for which the task sleeps
         self._changed = asyncio.Event()
+        self._hearing: asyncio.Future[set[str]] | None = None  # what waits for notifications
         self._task: asyncio.Task[None] | None = None
 
     async def wait(self, watch: QueueWatch, seconds: float) -> None:
@@ -112,7 +113,7 @@ class Lookout:
             or self._heard.get(watch.table.address.channel) is not watch
         ):
             self._muted.discard(watch)
-            self._changed.set()
+            self._change()
         if self._task is None:
             keeping = partial(keep, self._run, "rowbus lookout", self, asyncio.Event())
             self._task = out_of_scope(lambda: asyncio.create_task(keeping(), name="rowbus lookout keeper"))
@@ -130,7 +131,7 @@ class Lookout:
         """Have the server not notify of a queue that is busy."""
         if watch in self._heard.values():
             self._muted.add(watch)
-            self._changed.set()
+            self._change()
 
     async def leave(self, watch: QueueWatch) -> None:
         """Forget a watch; the last one that leaves closes the connection."""
@@ -138,7 +139,7 @@ class Lookout:
         self._due.pop(watch, None)
         self.mute(watch)
         if watch in self._shown:
-            self._changed.set()
+            self._change()
         task = self._task
         if task is not None and not self._members:
             self._task = None
@@ -247,16 +248,24 @@ class Lookout:
                 self._due[watch] = (now + pause, pause)
 
     async def _hear(self, session: AsyncSession, seconds: float) -> None:
-        hearing = asyncio.ensure_future(session.heard(seconds))
-        waiting = asyncio.ensure_future(self._changed.wait())
+        """Wait for notifications, until something changes; where it has already, hear those that are there."""
+        hearing = asyncio.ensure_future(session.heard(0.0 if self._changed.is_set() else seconds))
+        self._hearing = hearing
         try:
-            await asyncio.wait([hearing, waiting], return_when=asyncio.FIRST_COMPLETED)
-            if hearing.done():
-                for channel in hearing.result():
-                    if (watch := self._heard.get(channel)) is not None and not self._wake(watch):
-                        self._hinted.add(watch)
+            await asyncio.wait([hearing])
         finally:
-            await cancel([hearing, waiting])
+            self._hearing = None
+            if not hearing.done():
+                await cancel([hearing])
+        for channel in () if hearing.cancelled() else hearing.result():
+            if (watch := self._heard.get(channel)) is not None and not self._wake(watch):
+                self._hinted.add(watch)
+
+    def _change(self) -> None:
+        """Have what changed be seen to; what waits for notifications first hears those that are there."""
+        self._changed.set()
+        if self._hearing is not None:
+            self._hearing.get_loop().call_soon(self._hearing.cancel)
 
     def _wake(self, watch: QueueWatch) -> bool:
         if self._due.pop(watch, None) is None:

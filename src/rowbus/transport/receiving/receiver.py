@@ -225,7 +225,7 @@ class Receiver(Service):
     async def enter(self, session: AsyncSession, most: int) -> int:
         """Wait while it is paused, and at the endpoint's own limit; say for how many to receive, 0 when stopping."""
         hold, ended = self.hold, self._stopping.is_set
-        if hold is not None and hold.is_due and not await hold.wait(session, self.pause, ended):
+        if hold is not None and hold.clock() >= hold.due and not await hold.wait(session, self.pause, ended):
             return 0
         if self.gate is None:
             return most
@@ -393,7 +393,9 @@ class Receiver(Service):
 
         After `BUSY_AFTER` it is not waited for receives that travel with commits.
         """
-        concurrency = 1 if self._outages.triggered or self.processing.triggered else self.concurrency
+        concurrency = (
+            1 if self._outages.breaker.triggered or self.processing.breaker.triggered else self.concurrency
+        )
         current = Round(concurrency=concurrency, records=self._settings.max_records_to_peek)
         self.permits.open(current)
         try:

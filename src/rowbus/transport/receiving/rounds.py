@@ -69,7 +69,8 @@ class QueueLooks:
         """End a look that took so long. One that found something teaches nothing: the first receive notes where."""
         if not found:
             self.bound.looked(self._from, self.clock() - seconds, None)
-        self.outages.succeeded()
+        if self.outages.breaker.failures:
+            self.outages.succeeded()
 
     def pause(self) -> float:
         """Return for how many seconds to rest."""

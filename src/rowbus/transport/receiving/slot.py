@@ -257,7 +257,7 @@ class Slot:
     async def _placed(self, rows: list[MessageRow], session: ReceiveSession) -> list[MessageRow]:
         """Return those that have their places, if any message here needs one."""
         places = self._receiver.places
-        if not rows or places is None or not places.is_asked():
+        if not rows or places is None or not (places.has_keys or places.said):
             return rows
         return await have_places(places, rows, self._receiver, session)
 
@@ -355,7 +355,8 @@ class Slot:
             trips.settled(rows, started)
             trips.received(following, started)
         self._forget(rows)
-        self._receiver.processing.succeeded()
+        if self._receiver.processing.breaker.failures:
+            self._receiver.processing.succeeded()
         self._in_hand = following  # for a stop that comes during the calls
         if self._is_spent:
             await self._close()
@@ -369,7 +370,7 @@ class Slot:
         Tokens, and what operators say, come before a transaction.
         """
         receiver, hold = self._receiver, self._receiver.hold
-        must_ask = receiver.gate is not None or (hold is not None and hold.is_due)
+        must_ask = receiver.gate is not None or (hold is not None and hold.clock() >= hold.due)
         is_over = self._turn is not None and self._turn.is_over
         if must_ask or is_over or self._is_spent or not self._wanted():
             return None

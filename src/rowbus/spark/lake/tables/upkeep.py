@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.files import remove
-from rowbus.spark.lake.policy import compacts, deletes
 from rowbus.spark.lake.storage import check_storage
 from rowbus.spark.lake.tables.folder import STATE, LakeFolder
+
+DELETIONS: Final = 10
+"""The number of looks for small files until old files are deleted once: that lists whole folders."""
 
 
 class VacuumedTable(NamedTuple):
@@ -55,6 +57,16 @@ def _vacuumed(
             remove(folder.table(name), files)
         found.append(VacuumedTable(name, files))
     return found
+
+
+def compacts(batch: int, every: int) -> bool:
+    """Say whether small files are looked for after a batch; never with `every` 0."""
+    return every > 0 and (batch + 1) % every == 0
+
+
+def deletes(batch: int, every: int) -> bool:
+    """Say whether files that no version needs are looked for after a batch; never with `every` 0."""
+    return compacts(batch, every * DELETIONS)
 
 
 def look_after(folder: LakeFolder, batch: int, *, every: int, keep_hours: int) -> None:
