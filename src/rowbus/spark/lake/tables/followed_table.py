@@ -182,8 +182,7 @@ class FollowedTable:
         copy = self.copy()
         if copy is None:
             return
-        known = self.stored.newest(batch.app)
-        if known is not None and known >= batch.number:
+        if batch.is_in(self.path, self.stored.newest(batch.app)):
             return
         try:
             parts, schema = self._loaded(changes, copy), self.schema(copy.as_text)

@@ -101,8 +101,7 @@ class HistoryTable:
 
     def apply(self, changes: Sequence[StagedChange], batch: AppTransaction) -> None:
         """Tell the changes of a batch, once."""
-        known = DeltaTable(self.path).transaction_version(batch.app)
-        if known is not None and known >= batch.number:
+        if batch.is_in(self.path, DeltaTable(self.path).transaction_version(batch.app)):
             return
         epochs = self._epochs()
         told = told_changes(changes, self._source.key, epochs)
