@@ -101,7 +101,8 @@ class HistoryTable:
 
     def apply(self, changes: Sequence[StagedChange], batch: AppTransaction) -> None:
         """Tell the changes of a batch, once."""
-        if batch.is_in(self.path, DeltaTable(self.path).transaction_version(batch.app)):
+        known = DeltaTable(self.path).transaction_version(batch.app)
+        if known is not None and known >= batch.number:
             return
         epochs = self._epochs()
         told = told_changes(changes, self._source.key, epochs)
