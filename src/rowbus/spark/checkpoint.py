@@ -29,7 +29,7 @@ _NOTHING = "-"  # of a source that had no offset yet
 def refuse_older(place: str, number: int, newest: int | None) -> None:
     """Raise ConfigurationError for a batch if there is a later one: Spark repeats none but the newest by itself.
 
-    What an older checkpoint reads as that batch may be more than what was written then, and skipping it would lose that.
+    What an older checkpoint reads as that batch may be more than what was written then: skipped, it would be lost.
     """
     if newest is not None and newest > number:
         raise ConfigurationError(

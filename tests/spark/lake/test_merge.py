@@ -167,7 +167,11 @@ def test_a_partitioned_table_is_merged_across_its_partitions(merged: Merged) -> 
     merged.merge(1, [(1, "b", 2, "U"), (3, "", 2, "D")], partitionby="note")
 
     assert merged.rows() == [(1, "b"), (2, "b")]
-    with nullcontext() if merged.kind == "iceberg" else pytest.raises(ConfigurationError, match="take it for NULL"):
+    with (
+        nullcontext()
+        if merged.kind == "iceberg"
+        else pytest.raises(ConfigurationError, match="take it for NULL")
+    ):
         merged.merge(2, [(2, "", 3, "U")], partitionby="note")
 
 

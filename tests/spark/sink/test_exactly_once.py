@@ -99,7 +99,9 @@ def test_a_batch_of_an_older_checkpoint_is_refused_wherever_that_lies(
     writing.batch(0, BATCH, **options)
     writing.batch(1, MORE, **options)
     writing.options["checkpointLocation"] = "/checkpoints/copied"
-    with pytest.raises(ConfigurationError, match="has batch 1 already, and this is batch 0: the checkpoint is older"):
+    with pytest.raises(
+        ConfigurationError, match="has batch 1 already, and this is batch 0: the checkpoint is older"
+    ):
         writing.batch(0, BATCH, MORE, **options)
     writing.batch(1, MORE, **options)
 

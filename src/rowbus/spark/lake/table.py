@@ -36,7 +36,7 @@ class AppTransaction(NamedTuple):
     number: int
 
     def is_in(self, place: str, newest: int | None) -> bool:
-        """Say whether a table has this batch, by its newest one; raises ConfigurationError where that is a later one."""
+        """Say whether a table has this batch, by its newest one; raises ConfigurationError if that is later."""
         refuse_older(place, self.number, newest)
         return newest == self.number
 

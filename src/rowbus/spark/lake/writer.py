@@ -24,8 +24,8 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from rowbus.errors import ConfigurationError
-from rowbus.spark.datasource import spare_collections
+from rowbus.errors import ConfigurationError, RowbusError
+from rowbus.spark.datasource import one_sentence, spare_collections
 from rowbus.spark.lake.files import DataFile, Files, Layout, read, remove
 from rowbus.spark.lake.options import LAKE_SINK
 from rowbus.spark.lake.storage import address
@@ -169,11 +169,15 @@ def _commit(
     files = [file for found in _written(messages) for file in found.files]
     if not files and not settings.overwrite:
         return
-    with _far_times_refused():
-        if settings.rule is not None:
-            _merge(settings, files, batch, settings.rule)
-        elif not settings.lake().commit(files, batch, overwrite=settings.overwrite):
-            remove(settings.layout.path, [file.path for file in files])
+    try:
+        with _far_times_refused():
+            if settings.rule is not None:
+                _merge(settings, files, batch, settings.rule)
+            elif not settings.lake().commit(files, batch, overwrite=settings.overwrite):
+                remove(settings.layout.path, [file.path for file in files])
+    except RowbusError:
+        with one_sentence():
+            raise
 
 
 @contextmanager

@@ -176,8 +176,8 @@ class Admission:
 
 def _warn_of_repetition(consumer: str | None, log: str, held: int, begins: int) -> None:
     logger.warning(
-        "%s has read log %s up to tick %s, and this query goes on at tick %s: its checkpoint is an older one, or another "
-        "query's. Events come again.",
+        "%s has read log %s up to tick %s, and this query goes on at tick %s: its checkpoint is an older one, or that "
+        "of another query. Events come again.",
         consumer,
         log,
         held,

@@ -187,7 +187,9 @@ class FollowedTable:
             return
         newest = self.stored.newest(batch.app)
         if newest is not None and newest > batch.number:
-            _logger.warning("%s is copied anew: the lake's checkpoint is older than the table.", self._source.name)
+            _logger.warning(
+                "%s is copied anew: the lake's checkpoint is older than the table.", self._source.name
+            )
             self._copy_anew(set(copy.as_text))
         if newest is not None and newest >= batch.number:
             return

@@ -147,7 +147,7 @@ def claim_batch(key: BatchKey, guarantee: str, rows: int, written_by: str | None
 
 
 class Written(NamedTuple):
-    """What the ledger has of a batch, and of those after it."""
+    """The ledger's record of a batch, and the newest one."""
 
     by: str | None
     """The query that wrote the batch; empty: a batch write; None: the ledger does not have it."""
