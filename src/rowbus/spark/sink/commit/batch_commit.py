@@ -100,7 +100,7 @@ def is_done(session: Session, key: BatchKey, query_id: str | None) -> bool:
             f"checkpoint this one does not have. Give a new checkpoint a new txnAppId, or none.",
             option="txnAppId",
         )
-    if query_id:
+    if query_id and newest is not None and newest > key.batch_id:
         refuse_older(key.target, key.batch_id, newest)
     return writer is not None
 

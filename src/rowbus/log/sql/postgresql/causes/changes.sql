@@ -8,7 +8,7 @@ with told as materialized (
         ev.ev_id,
         ev.ev_extra1 as name,
         heir.inhparent as log_table,
-        substring(ev.ev_data from '^\{"oid": (\d{1,10}),')::bigint as table_oid
+        substring(ev.ev_data from '^[{]"oid": ([0-9]{1,10}),')::bigint as table_oid
     from pgq.event_template as ev
     inner join pg_inherits as heir on ev.tableoid = heir.inhrelid
     where
