@@ -80,6 +80,14 @@ def test_a_row_is_told_by_its_whole_key_with_what_caused_each_change(
     assert missing.returncode == 1
     assert "no log holds a change of orders EU 2" in missing.stderr
 
+    shop.execute("alter table orders rename to sold; create table orders (like sold including all)")
+    shop.execute("select pgq.capture_table('orders', 'changes', %s)", [form])
+    shop.execute("insert into orders values ('EU', 42, 'another')")
+    assert told(rowbus, "row", "sold", "EU", "42") == changes
+    assert [it["operation"] for it in told(rowbus, "row", "orders", "EU", "42")] == ["insert"]
+    shop.execute("drop table sold; alter table orders rename to sold")
+    assert [it["operation"] for it in told(rowbus, "row", "sold", "EU", "42")] == ["insert"]
+
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_key_is_given_in_any_form_of_its_types_and_is_found_in_all_partitions(

@@ -26,6 +26,20 @@ _NUMBER = re.compile(r"\d+")
 _NOTHING = "-"  # of a source that had no offset yet
 
 
+def refuse_older(place: str, number: int, newest: int | None) -> None:
+    """Raise ConfigurationError for a batch if there is a later one: Spark repeats none but the newest by itself.
+
+    What an older checkpoint reads as that batch may be more than what was written then: skipped, it would be lost.
+    """
+    if newest is not None and newest > number:
+        raise ConfigurationError(
+            f"{place} has batch {newest} already, and this is batch {number}: the checkpoint is older than what was "
+            "written, or a txnVersion is too low. Nothing was written. Restore the newest checkpoint, or both as they "
+            "were at one moment; or begin with a new checkpoint (and another txnAppId, if there is one).",
+            option="checkpointLocation",
+        )
+
+
 class BatchEnd(NamedTuple):
     """The end of a committed batch."""
 
@@ -55,6 +69,11 @@ def parse_offsets(text: str) -> tuple[dict[str, Any], ...]:
 def query_id(text: str) -> str:
     """Read the file `metadata`: the id that a query keeps as long as its checkpoint."""
     return str(json.loads(text)["id"])
+
+
+def newest_batch(names: Iterable[str]) -> int | None:
+    """Return the newest batch of a folder of Spark's, by the names of its files, `9.compact` too; None for none."""
+    return max(_numbers(name.removesuffix(".compact") for name in names), default=None)
 
 
 def _numbers(names: Iterable[str]) -> set[int]:
@@ -89,7 +108,7 @@ def read_committed(checkpoint: str | Path) -> BatchEnd | None:
 
 def find_committed(checkpoint: Path) -> BatchEnd | None:
     """Read the end of the newest committed batch; None when no batch is, nor where there is no checkpoint."""
-    batch = newest_committed(_names(checkpoint / "offsets"), _names(checkpoint / "commits"))
+    batch = newest_committed(names_in(checkpoint / "offsets"), names_in(checkpoint / "commits"))
     return None if batch is None else find_end(checkpoint, batch)
 
 
@@ -129,5 +148,6 @@ def is_elsewhere(place: str | Path) -> bool:
     return "://" in str(place) and urlsplit(str(place)).scheme != "file"
 
 
-def _names(folder: Path) -> list[str]:
+def names_in(folder: Path) -> list[str]:
+    """Return the names in a folder; none where it is not there."""
     return [file.name for file in folder.iterdir()] if folder.is_dir() else []

@@ -567,6 +567,13 @@ def test_a_batch_that_spark_commits_again_changes_nothing(lake: Following) -> No
 
     assert lake.rows("public.readings") == [(1.0,)]
 
+    lake.run("insert into readings values (2)")
+    lake.commit(lake.stage(), 1)
+    lake.run("insert into readings values (3)")
+    lake.commit(lake.stage(), 0)  # as a checkpoint does that is older than the table
+
+    assert lake.rows("public.readings") == [(1.0,), (2.0,), (3.0,)]
+
 
 def test_a_run_killed_between_two_tables_goes_on_with_the_other(
     lake: Following, monkeypatch: pytest.MonkeyPatch

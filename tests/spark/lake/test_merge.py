@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -112,11 +112,13 @@ def test_a_late_row_does_not_undo_a_newer_one(merged: Merged) -> None:
 
 def test_a_batch_that_spark_commits_again_changes_nothing_and_leaves_no_file(merged: Merged) -> None:
     merged.merge(0, [(1, "a", 1, "I")])
-    merged.merge(1, [(1, "", 2, "D")])
-    merged.merge(0, [(1, "a", 1, "I")])
-
-    assert merged.rows() == []
+    merged.merge(1, [(1, "b", 2, "U")])
+    merged.merge(1, [(1, "", 3, "D")])
     assert merged.leftovers() == []
+    with pytest.raises(ConfigurationError, match="the checkpoint is older"):
+        merged.merge(0, [(1, "", 4, "D")])
+
+    assert merged.rows() == [(1, "b")]
 
 
 def test_two_drivers_that_merge_a_batch_at_once_merge_it_once(merged: Merged) -> None:
@@ -162,9 +164,15 @@ def test_a_row_without_a_key_a_sequence_or_a_word_on_deletion_is_refused(merged:
 
 def test_a_partitioned_table_is_merged_across_its_partitions(merged: Merged) -> None:
     merged.merge(0, [(1, "a", 1, "I"), (2, "b", 1, "I")], partitionby="note")
-    merged.merge(1, [(1, "b", 2, "U")], partitionby="note")
+    merged.merge(1, [(1, "b", 2, "U"), (3, "", 2, "D")], partitionby="note")
 
     assert merged.rows() == [(1, "b"), (2, "b")]
+    with (
+        nullcontext()
+        if merged.kind == "iceberg"
+        else pytest.raises(ConfigurationError, match="take it for NULL")
+    ):
+        merged.merge(2, [(2, "", 3, "U")], partitionby="note")
 
 
 @every(

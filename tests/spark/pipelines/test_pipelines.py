@@ -75,6 +75,7 @@ def test_an_archive_has_each_event_once_run_after_run_and_holds_back_nothing(
         == first.released["changes"]
         == shop.one("select max(tick_id) from pgq.tick")
     )
+    older = shutil.copytree(path / "_checkpoint", spark_folder / "older")
     append(shop, range(10, 15))
     assert archive(spark, "changes", path, dsn=shop.dsn).events == 5
     assert archive(spark, "changes", path, dsn=shop.dsn).events == 0
@@ -86,7 +87,10 @@ def test_an_archive_has_each_event_once_run_after_run_and_holds_back_nothing(
     committed = files(path)
     leftover = committed[0].with_name("part-00000-of-a-batch-that-failed.c000.snappy.parquet")
     shutil.copy(committed[0], leftover)
-    # Emptied, the checkpoint would have Spark skip as many batches as the archive has.
+    # From an older checkpoint Spark would skip the batches that the archive has, whatever they read now.
+    with pytest.raises(ConfigurationError, match="the checkpoint is older"):
+        archive(spark, "changes", path, dsn=shop.dsn, checkpoint=older)
+    # So with one that was emptied.
     shutil.rmtree(path / "_checkpoint")
     with pytest.raises(ConfigurationError, match=r"checkpoint .* is gone or empty"):
         archive(spark, "changes", path, dsn=shop.dsn)

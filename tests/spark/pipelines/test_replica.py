@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 
+from rowbus.database.postgresql.arrow import Access
 from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import raw_source
 from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.examination import examine_logs
+from rowbus.spark.captured import describe_source_tables, reading_rows
 from rowbus.spark.pipelines.replica import OF_A_TABLE, copy_beside, copy_tables, list_replica_tables
 from tests.fixtures.log import FOREIGN_SETTINGS
 from tests.fixtures.processes import await_that
@@ -316,6 +319,14 @@ def test_the_databases_own_settings_change_no_value(shop: Shop) -> None:
     run("delete from notes where a <> 0.3")
     assert shop.apply()
     assert shop.texts("public.notes") == shop.texts("copy.notes")
+
+    run(f"alter database {shop.connection.info.dbname} set idle_in_transaction_session_timeout to '300ms'")
+    with Database(shop.dsn).session() as session:
+        found = session.run(describe_source_tables("changes"))
+    [table] = [each for each in found if each.name == "public.notes"]
+    with reading_rows(Access(shop.dsn, application_name="slow"), table) as read:
+        time.sleep(0.5)  # long sleep: longer than the database allows
+        assert sum(rows.num_rows for rows in read.batches) == 2
 
 
 @pytest.mark.parametrize(

@@ -92,12 +92,27 @@ def test_a_batch_that_comes_again_is_not_published_again(
     assert leftovers() == 0
 
 
-def test_a_sink_is_its_checkpoint_whatever_query_runs_there() -> None:
-    here, there = (SinkId(checkpoint=f"/checkpoints/{name}") for name in ("one", "two"))
-    keys = [sink.key("goods", query, 0) for sink, query in ((here, "q-1"), (here, "q-2"), (there, "q-1"))]
-    first, second, third = (key and key.sink_id for key in keys)
+def test_a_batch_of_an_older_checkpoint_is_refused_wherever_that_lies(
+    writing: Writing, goods: Goods, options: dict[str, str]
+) -> None:
+    """It reads what was written, and what has come since: skipped, that would be lost; written, doubled."""
+    writing.batch(0, BATCH, **options)
+    writing.batch(1, MORE, **options)
+    writing.options["checkpointLocation"] = "/checkpoints/copied"
+    with pytest.raises(
+        ConfigurationError, match="has batch 1 already, and this is batch 0: the checkpoint is older"
+    ):
+        writing.batch(0, BATCH, MORE, **options)
+    writing.batch(1, MORE, **options)
 
-    assert first == second != third
+    assert goods() == ALL
+
+
+def test_a_sink_is_its_query_wherever_the_checkpoint_lies() -> None:
+    here, there = (SinkId(checkpoint=f"/checkpoints/{name}") for name in ("one", "two"))
+
+    assert here.key("goods", "q-1", 0) == there.key("goods", "q-1", 0) != here.key("goods", "q-2", 0)
+    assert here.key("goods", None, 0) != there.key("goods", None, 0)
 
 
 def test_a_task_is_the_one_that_spark_runs(monkeypatch: pytest.MonkeyPatch) -> None:

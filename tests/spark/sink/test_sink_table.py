@@ -7,7 +7,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType, YearMonthIntervalType
 
 from rowbus.database.statements import script
 from rowbus.errors import ConfigurationError, StorageError
@@ -171,6 +171,9 @@ def test_what_cannot_work_is_said_before_anything_is_written(writing: Writing) -
     ):
         with pytest.raises(ConfigurationError, match=word):
             writing.writer(columns, **options)
+    months = StructType().add("part", StructType().add("span", YearMonthIntervalType()))
+    with pytest.raises(ConfigurationError, match="'part' has intervals of months"):
+        batch_writer({"deliver": "table", "table": "goods"}, months, False)  # noqa: FBT003 - as Spark calls it
 
 
 @pytest.mark.one_version

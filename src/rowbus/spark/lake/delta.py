@@ -75,8 +75,10 @@ class DeltaLake:
         return set(map(str, actions.column("path").to_pylist()))
 
     def _try_merge(self, changes: pa.Table, batch: AppTransaction | None, rule: MergeRule) -> bool:
-        table = self._table()
-        if batch is not None and _holds(table, batch):
+        table, written = self._table(), changes.filter(_compute.invert(changes.column(DELETED)))
+        for name in self._layout.partition_by:
+            any(map(_text, written.column(name).unique().to_pylist()))  # raises for an empty text
+        if batch is not None and batch.is_in(self._layout.path, table.transaction_version(batch.app)):
             return False
         merge_changes(table, changes, rule.keys, batch, sequence=rule.sequence)
         return True
@@ -94,7 +96,7 @@ class DeltaLake:
 
     def _try(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
         layout, table = self._layout, self._table()
-        if batch is not None and _holds(table, batch):
+        if batch is not None and batch.is_in(self._layout.path, table.transaction_version(batch.app)):
             return False
         table.create_write_transaction(
             [_action(file) for file in files],
@@ -138,11 +140,6 @@ def merge_changes(
 def quoted(name: str) -> str:
     """Return a column's name as expressions of merges have it."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def _holds(table: DeltaTable, batch: AppTransaction) -> bool:
-    newest = table.transaction_version(batch.app)
-    return newest is not None and newest >= batch.number
 
 
 def commit_properties(batch: AppTransaction | None) -> CommitProperties:

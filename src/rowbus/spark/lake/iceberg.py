@@ -86,7 +86,7 @@ class IcebergLake:
         with closing(catalog):
             with _conflicts():
                 table = self._load(catalog)
-            if batch is not None and _holds(table, batch):
+            if batch is not None and batch.is_in(self._layout.path, newest_batch(table, batch.app)):
                 return False
             with changing(table, batch) as transaction:
                 change(transaction)
@@ -204,8 +204,3 @@ def newest_batch(table: Table, app: str) -> int | None:
     """Return the number of an application's newest batch; None before its first."""
     number = table.properties.get(NEWEST + app)
     return None if number is None else int(number)
-
-
-def _holds(table: Table, batch: AppTransaction) -> bool:
-    number = newest_batch(table, batch.app)
-    return number is not None and number >= batch.number

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from rowbus.errors import ConfigurationError
 from rowbus.running.backoff import doubling
+from rowbus.spark.checkpoint import refuse_older
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -33,6 +34,11 @@ class AppTransaction(NamedTuple):
 
     app: str
     number: int
+
+    def is_in(self, place: str, newest: int | None) -> bool:
+        """Say whether a table has this batch, by its newest one; raises ConfigurationError if that is later."""
+        refuse_older(place, self.number, newest)
+        return newest == self.number
 
 
 class Lake(Protocol):

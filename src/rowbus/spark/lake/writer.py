@@ -11,7 +11,9 @@ Invariant: a batch of a query is in the table once or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,8 +24,8 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from rowbus.errors import ConfigurationError
-from rowbus.spark.datasource import spare_collections
+from rowbus.errors import ConfigurationError, RowbusError
+from rowbus.spark.datasource import one_sentence, spare_collections
 from rowbus.spark.lake.files import DataFile, Files, Layout, read, remove
 from rowbus.spark.lake.options import LAKE_SINK
 from rowbus.spark.lake.storage import address
@@ -155,7 +157,8 @@ def _write(settings: LakeSettings, batches: Iterator[pa.RecordBatch]) -> Written
     context = TaskContext.get()
     query = context.getLocalProperty(_QUERY) if context else None
     label = f"{(query or 'batch')[:8]}-{context.partitionId() if context else 0}"
-    written = WrittenFiles(query, Files(settings.staged, label).write(batches))
+    with _far_times_refused():
+        written = WrittenFiles(query, Files(settings.staged, label).write(batches))
     spare_collections()
     return written
 
@@ -166,10 +169,27 @@ def _commit(
     files = [file for found in _written(messages) for file in found.files]
     if not files and not settings.overwrite:
         return
-    if settings.rule is not None:
-        _merge(settings, files, batch, settings.rule)
-    elif not settings.lake().commit(files, batch, overwrite=settings.overwrite):
-        remove(settings.layout.path, [file.path for file in files])
+    try:
+        with _far_times_refused():
+            if settings.rule is not None:
+                _merge(settings, files, batch, settings.rule)
+            elif not settings.lake().commit(files, batch, overwrite=settings.overwrite):
+                remove(settings.layout.path, [file.path for file in files])
+    except RowbusError:
+        with one_sentence():
+            raise
+
+
+@contextmanager
+def _far_times_refused() -> Generator[None]:
+    """Raise ConfigurationError for a date or time that Python does not have, and so pyiceberg does not."""
+    try:
+        yield
+    except OverflowError as error:
+        raise ConfigurationError(
+            "A date or time lies outside of the years 1 to 9999: Iceberg tables, partitions and keys of merges take "
+            "none. Cast its column to string."
+        ) from error
 
 
 def _merge(
@@ -238,6 +258,12 @@ def _arrow(schema: StructType, deliver: str) -> pa.Schema:
 
     for field in schema:
         _refuse_unfit_type(field.name, field.dataType)
+    twice = Counter(map(str.lower, schema.names)).most_common(1)
+    if deliver == "delta" and twice and twice[0][1] > 1:
+        raise ConfigurationError(
+            f"Two columns are called {twice[0][0]!r} but for upper and lower case, which Delta's readers cannot tell "
+            "apart: rename one."
+        )
     arrow = to_arrow_schema(schema.toNullable(), timezone="UTC")
     widened: dict[pa.DataType, pa.DataType] = _WIDENED if deliver == "iceberg" else {}
     columns = zip(arrow.names, arrow.types, strict=True)

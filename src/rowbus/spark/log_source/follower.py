@@ -174,6 +174,17 @@ class Admission:
         return candidate.base.snapshot.xmin <= step2 < candidate.target.snapshot.xmin
 
 
+def _warn_of_repetition(consumer: str | None, log: str, held: int, begins: int) -> None:
+    logger.warning(
+        "%s has read log %s up to tick %s, and this query goes on at tick %s: its checkpoint is an older one, or that "
+        "of another query. Events come again.",
+        consumer,
+        log,
+        held,
+        begins,
+    )
+
+
 class LogFollower:
     """Follows the logs of one stream: finds offsets, plans batches, and moves the registrations."""
 
@@ -221,6 +232,8 @@ class LogFollower:
         hold = self._keeper.state(log)
         offset = self._planner.retained(log, offset)
         if hold is None or hold.tick is None or hold.tick > offset.at.tick:
+            if hold is not None and hold.tick is not None:
+                _warn_of_repetition(self._settings.consumer, log, hold.tick, offset.at.tick)
             self._keeper.place(log, offset.at.tick)
             hold = self._keeper.state(log)
             self._planner.retained(log, offset)

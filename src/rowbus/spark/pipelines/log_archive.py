@@ -24,19 +24,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.checkpoint import is_elsewhere, local_folder
+from rowbus.spark.checkpoint import is_elsewhere, local_folder, names_in, newest_batch, refuse_older
 from rowbus.spark.pipelines.query_run import check_listeners, options_of, run
 from rowbus.spark.pipelines.release import release, releasing
 from rowbus.spark.session import loaded
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -223,20 +224,28 @@ def _guard(
 
 def protect(spark: SparkSession, path: str, checkpoint: str, *, start_over: bool = False) -> str | None:
     """Raise ConfigurationError for data without a checkpoint; with `start_over` put it aside and return its folder."""
-    folder, position = local_folder(path), local_folder(checkpoint)
-    has_data = any((folder / mark).is_dir() and any((folder / mark).iterdir()) for mark in _MARKS)
-    has_begun = (position / "offsets").is_dir() and any((position / "offsets").iterdir())
-    if not has_data or has_begun:
+    if _continues(path, checkpoint, lambda place: names_in(local_folder(place))):
         return None
     if not start_over:
         raise _emptied(path, checkpoint)
-    return str(put_aside(spark, folder))
+    return str(put_aside(spark, local_folder(path)))
 
 
 def _protect_elsewhere(spark: SparkSession, path: str, checkpoint: str) -> None:
     """Do the same where only Spark can read: on HDFS, in an object store."""
-    if any(_names(spark, f"{path}/{mark}") for mark in _MARKS) and not _names(spark, f"{checkpoint}/offsets"):
+    if not _continues(path, checkpoint, partial(_names, spark)):
         raise _emptied(path, checkpoint)
+
+
+def _continues(path: str, checkpoint: str, listed: Callable[[str], Sequence[str]]) -> bool:
+    """Say whether a folder has no data yet, or its checkpoint; raises ConfigurationError for an older checkpoint.
+
+    Spark skips each batch that is not above the newest one in its list of files, whatever that batch reads now.
+    """
+    begun = newest_batch(listed(f"{checkpoint}/offsets"))
+    if begun is not None:
+        refuse_older(path, begun, newest_batch(listed(f"{path}/{SINK_LOG}")))
+    return begun is not None or not any(listed(f"{path}/{mark}") for mark in _MARKS)
 
 
 def _names(spark: Any, folder: str) -> list[str]:  # noqa: ANN401 - reaches into Java

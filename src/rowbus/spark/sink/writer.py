@@ -11,6 +11,7 @@ batch is written again.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -284,6 +285,12 @@ def _sink(
     overwrite: bool,
     writer: str,
 ) -> Sink:
+    for field in schema:
+        if re.search(r"\binterval (year|month)", field.dataType.simpleString()):
+            raise ConfigurationError(
+                f"The column {field.name!r} has intervals of months, which Spark cannot hand to Python: cast it to "
+                "string, or to int for its months."
+            )
     target: Target = module.make(values, tuple(schema.names), overwrite=overwrite)
     return Sink(
         resolve_dsn(values["dsn"]),

@@ -178,12 +178,20 @@ class FollowedTable:
         return copy is not None and is_renamed(changes, TxidSnapshot.parse(copy.snapshot))
 
     def apply(self, changes: Iterable[StagedChange], batch: AppTransaction) -> None:
-        """Apply the changes of a batch, once."""
+        """Apply the changes of a batch, once; copy the table anew if it has a later one, of a checkpoint that was lost.
+
+        What the batch reads now may be more than what the table has of it.
+        """
         copy = self.copy()
         if copy is None:
             return
-        known = self.stored.newest(batch.app)
-        if known is not None and known >= batch.number:
+        newest = self.stored.newest(batch.app)
+        if newest is not None and newest > batch.number:
+            _logger.warning(
+                "%s is copied anew: the lake's checkpoint is older than the table.", self._source.name
+            )
+            self._copy_anew(set(copy.as_text))
+        if newest is not None and newest >= batch.number:
             return
         try:
             parts, schema = self._loaded(changes, copy), self.schema(copy.as_text)

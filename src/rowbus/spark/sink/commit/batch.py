@@ -69,7 +69,10 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SinkId:
-    """The identity of a sink: a name the user gave, its checkpoint, or the query's id alone."""
+    """The identity of a sink: a name the user gave, or the query's id, which is in its checkpoint wherever that lies.
+
+    The checkpoint's place names a batch that no task has written, which knows no query.
+    """
 
     named: str | None = None
     checkpoint: str | None = None
@@ -83,7 +86,7 @@ class SinkId:
             return BatchKey(f"{_RUN}{self.run}", target, "", batch_id)
         if query_id is None and self.checkpoint is None:
             return None
-        sink = f"query:{query_id}" if self.checkpoint is None else f"checkpoint:{_digest(self.checkpoint)}"
+        sink = f"query:{query_id}" if query_id else f"checkpoint:{_digest(self.checkpoint or '')}"
         return BatchKey(sink, target, query_id or "", batch_id)
 
 
@@ -143,9 +146,19 @@ def claim_batch(key: BatchKey, guarantee: str, rows: int, written_by: str | None
     return Statement(_load("claim_batch"), parameters, _any)
 
 
-def find_writer(key: BatchKey) -> Statement[str | None]:
-    """Return the query that wrote the batch (empty: a batch write); None when the ledger does not have it."""
-    return Statement(_load("find_writer"), key._asdict(), _one_or_none)
+class Written(NamedTuple):
+    """The ledger's record of a batch, and the newest one."""
+
+    by: str | None
+    """The query that wrote the batch; empty: a batch write; None: the ledger does not have it."""
+
+    newest: int | None
+    """The number of the newest batch that is no older."""
+
+
+def find_writer(key: BatchKey) -> Statement[Written]:
+    """Look up who wrote the batch, and the newest one."""
+    return Statement(_load("find_writer"), key._asdict(), _written)
 
 
 def purge_ledger(key: BatchKey, keep: int) -> Statement[int]:
@@ -162,8 +175,8 @@ def _load(operation: str) -> Query:
     return load(f"{_FOLDER}/{operation}.sql", failing="Failed to commit a batch of Spark's", prepare=False)
 
 
-def _one_or_none(rows: Rows, _count: int) -> str | None:
-    return rows[0][0] if rows else None
+def _written(rows: Rows, _count: int) -> Written:
+    return Written._make(rows[0])
 
 
 def _any(_rows: Rows, count: int) -> bool:

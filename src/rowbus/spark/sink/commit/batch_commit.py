@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError, RowbusError, StorageError
+from rowbus.spark.checkpoint import refuse_older
 from rowbus.spark.sink.commit import batch, prepared_transactions
 from rowbus.spark.sink.commit.batch import PREPARED, STAGED, query_id_of
 
@@ -56,7 +57,7 @@ def commit(
 
 def abort(session: Session, key: BatchKey | None, parts: Sequence[Part]) -> None:
     """Remove the parts of a failed batch. A batch in the ledger stays: a failed commit may have committed."""
-    if key is not None and session.run(batch.find_writer(key)) is not None:
+    if key is not None and session.run(batch.find_writer(key)).by is not None:
         logger.info("Batch %s was committed before Spark gave it up; the next run finds it so", key)
     _drop_stages(session, [part.place for part in parts if part.guarantee == STAGED and part.place])
     prepared_transactions.roll_back(session, [part.place for part in parts if part.guarantee == PREPARED])
@@ -88,17 +89,19 @@ def _publish(session: Session, target: Target, key: BatchKey, parts: Sequence[Pa
 
 
 def is_done(session: Session, key: BatchKey, query_id: str | None) -> bool:
-    """Return whether a batch is published. Raises ConfigurationError when another query published it.
+    """Return whether a batch is published. Raises ConfigurationError when another query published it, or a later one.
 
-    That happens only under a name that the user gave: skipping the batch would lose its rows silently.
+    Another query has only a name that the user gave; skipping the batch would lose its rows silently.
     """
-    writer = session.run(batch.find_writer(key))
+    writer, newest = session.run(batch.find_writer(key))
     if writer and query_id and writer != query_id:
         raise ConfigurationError(
             f"Batch {key.batch_id} of the sink {key.sink_id!r} was written by another query ({writer}), whose "
             f"checkpoint this one does not have. Give a new checkpoint a new txnAppId, or none.",
             option="txnAppId",
         )
+    if query_id and newest is not None and newest > key.batch_id:
+        refuse_older(key.target, key.batch_id, newest)
     return writer is not None
 
 

@@ -1,5 +1,5 @@
 -- Fix what a copy sees, at the start of its transaction, and how values look as text: as exact captures write them,
--- whatever the settings of the database and the role. Types are spelt with their schema, too.
+-- whatever the settings of the database and the role. Types are spelt with their schema, too. It may take its time.
 -- Locks nothing. Returns the snapshot, a time after it was taken, and one before: microseconds since 1970, with a space
 -- between.
 select
@@ -10,6 +10,14 @@ select
         (extract(epoch from transaction_timestamp()) * 1000000)::bigint
     ) as snapshot,
     concat(
+        (
+            select count(set_config(timeout.name, '0', true))
+            from pg_settings as timeout
+            where
+                timeout.name in (
+                    'idle_in_transaction_session_timeout', 'statement_timeout', 'transaction_timeout'
+                )
+        ),
         set_config('timezone', 'UTC', true),
         set_config('datestyle', 'ISO', true),
         set_config('lc_monetary', 'C', true),

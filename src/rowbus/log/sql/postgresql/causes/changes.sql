@@ -1,7 +1,32 @@
 -- List the changes of captured tables that logs still hold, the oldest first: of one table and its partitions, those
--- whose data hold a text (its case does not matter) and those that empty it; or those whose cause holds a text. Reads
--- all events, which have an index of transactions only. Locks nothing; returns a row a change, in the order of
+-- whose data hold a text (its case does not matter) and those that empty it; or those whose cause holds a text. A name
+-- in a log is that of the table of which the log next tells that it was altered or dropped, else of who has it now.
+-- Reads all events, which have an index of transactions only. Locks nothing; returns a row a change, in the order of
 -- `_ChangeRow` in log/causes.py.
+with told as materialized (
+    select
+        ev.ev_id,
+        ev.ev_extra1 as name,
+        heir.inhparent as log_table,
+        substring(ev.ev_data from '^[{]"oid": ([0-9]{1,10}),')::bigint as table_oid
+    from pgq.event_template as ev
+    inner join pg_inherits as heir on ev.tableoid = heir.inhrelid
+    where
+        :'table'::text is not null
+        and (ev.ev_type like '{"op"%ALTER%' or ev.ev_type like '{"op"%DROP%')
+),
+
+wanted as materialized (
+    select
+        class.oid::bigint as table_oid,
+        namespace.nspname || '.' || class.relname as name
+    from pg_class as class
+    inner join pg_namespace as namespace on class.relnamespace = namespace.oid
+    where
+        class.oid = to_regclass(:'table'::text)
+        or class.oid in (select tree.relid from pg_partition_tree(to_regclass(:'table'::text)) as tree)
+)
+
 select
     (
         select queue.queue_name
@@ -31,16 +56,17 @@ where
     and ev.ev_extra1 is not null
     and (
         :'table'::text is null
-        or ev.ev_extra1 in (
-            select namespace.nspname || '.' || class.relname
-            from pg_class as class
-            inner join pg_namespace as namespace on class.relnamespace = namespace.oid
-            where
-                class.oid = to_regclass(:'table'::text)
-                or class.oid in (
-                    select tree.relid from pg_partition_tree(to_regclass(:'table'::text)) as tree
-                )
-        )
+        or coalesce(
+            (
+                select told.table_oid
+                from told
+                inner join pg_inherits as heir on told.log_table = heir.inhparent
+                where heir.inhrelid = ev.tableoid and told.name = ev.ev_extra1 and told.ev_id > ev.ev_id
+                order by told.ev_id
+                limit 1
+            ),
+            (select wanted.table_oid from wanted where wanted.name = ev.ev_extra1)
+        ) in (select wanted.table_oid from wanted)
         or (to_regclass(:'table'::text) is null and ev.ev_extra1 = :'table'::text)
     )
     and (
