@@ -105,6 +105,7 @@ class Lifetime(Generic[R]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn = asyncio.Lock()
         self._ending: asyncio.Task[None] | None = None
+        self._blocks = 0
 
     @property
     def run(self) -> R | None:
@@ -126,7 +127,24 @@ class Lifetime(Generic[R]):
                     "rowbus.Client, or have one for each loop and each process."
                 )
             self._loop, self._run, self._turn, self._ending = loop, None, asyncio.Lock(), None
+            self._blocks = 0
         return self._run
+
+    async def enter(self, start: Callable[[], Awaitable[None]]) -> None:
+        """Begin an `async with` block, which uses the run; see `leave`."""
+        self.here()
+        self._blocks += 1
+        try:
+            await start()
+        except BaseException:
+            self._blocks -= 1
+            raise
+
+    async def leave(self, stop: Callable[[], Awaitable[None]]) -> None:
+        """End a block, and the run where it is the last: the others, in it or in other tasks, still use it."""
+        self._blocks -= 1
+        if self._blocks < 1:
+            await stop()
 
     async def begin(self, begin: Callable[[], Awaitable[R]]) -> R:
         """Return the run that goes on; if there is none begin one, after the end of the one before."""

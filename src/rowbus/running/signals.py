@@ -11,10 +11,11 @@ import signal
 import threading
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from rowbus.errors import ConfigurationError
-from rowbus.running.service import Stoppable
+from rowbus.running.service import Lifetime, Stoppable
 from rowbus.running.setting_types import require_type
 from rowbus.running.telemetry.service import MeasuredService
 from rowbus.running.workers import leaves_by_itself
@@ -30,6 +31,11 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class Serving(Stoppable):
     """A service that can be a process of its own, or run as long as a block of code."""
 
+    @cached_property
+    def _lifetime(self) -> Lifetime[Any]:
+        """Its runs."""
+        return Lifetime(self)
+
     def run(self, *, drain: timedelta | None = None) -> None:
         """Serve until SIGTERM or SIGINT, then finish the work in hand; a second signal interrupts it.
 
@@ -43,12 +49,12 @@ class Serving(Stoppable):
 
     async def __aenter__(self) -> Self:
         """Start; see `start`."""
-        await self.start()
+        await self._lifetime.enter(self.start)
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Stop; see `stop`."""
-        await self.stop()
+        """Stop at the end of the last block that is open; see `stop`."""
+        await self._lifetime.leave(self.stop)
 
 
 def _refuse_elsewhere(service: str) -> None:

@@ -30,7 +30,9 @@ async def test_threads_ask_at_once_and_the_queue_goes_in_the_end(
 
     def ask_all() -> list[int]:
         with client, ThreadPoolExecutor(8) as threads:
-            return list(threads.map(ask, range(16)))
+            with client:  # a block that ends before the answers are there
+                answers = threads.map(ask, range(16))
+            return list(answers)
 
     async with answering(endpoints, 7):
         assert await within(asyncio.to_thread(ask_all)) == [7] * 16

@@ -98,12 +98,12 @@ class AsyncRequestClient:
 
     async def __aenter__(self) -> Self:
         """Start; see `start`."""
-        await self.start()
+        await self._lifetime.enter(self.start)
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Stop; see `stop`."""
-        await self.stop()
+        """Stop at the end of the last block that is open; see `stop`."""
+        await self._lifetime.leave(self.stop)
 
     async def request(
         self,
@@ -205,12 +205,24 @@ class RequestClient:
 
     def __enter__(self) -> Self:
         """Start; see `start`."""
-        self.start()
+        self._begin_in_fork()
+        with self._starting:
+            self._blocks += 1
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Stop; see `stop`."""
-        self.stop()
+        """Stop at the end of the last block that is open, in whatever thread; see `stop`."""
+        self._begin_in_fork()
+        with self._starting:
+            self._blocks -= 1
+            is_last = self._blocks < 1
+        if is_last:
+            self.stop()
 
     def request(
         self,
@@ -235,6 +247,7 @@ class RequestClient:
         self._client = self._make()
         self._starting = threading.Lock()
         self._loop = self._thread = None
+        self._blocks = 0
 
     def _begin_in_fork(self) -> None:
         """Leave what a fork has copied to the process that made it: its thread is not here, its sockets are shared."""
