@@ -266,8 +266,8 @@ async def test_a_request_starts_a_client_that_was_not_started(endpoints: Endpoin
         assert await asyncio.gather(*asked) == [7, 7, 7]
         async with client:
             async with client:
-                asking = asyncio.ensure_future(client.request(BILLING, Quote("A1"), int, timeout=LIMIT))
-            assert await asking == 7
+                early = asyncio.ensure_future(client.request(BILLING, Quote("A1"), int, timeout=LIMIT))
+            assert await early == 7
         await client.start()
         assert len(await clients.queues()) == 1
         asking = client.request(BILLING, Quote("A1"), int, timeout=LIMIT)

@@ -64,6 +64,25 @@ async def test_a_process_that_was_forked_asks_for_itself(endpoints: Endpoints, c
     assert await clients.queues() == []
 
 
+async def test_a_stop_leaves_no_thread_waiting(backend: Backend) -> None:
+    """Whatever the threads have begun just then; what asks later is told that the client is stopped."""
+    await backend.create_queue(BILLING)
+    client = sync_client(backend)
+
+    def ask() -> int:
+        return client.request(BILLING, Quote("A1"), int, timeout=LIMIT)
+
+    def stop() -> list[BaseException | None]:
+        client.start()
+        with ThreadPoolExecutor(8) as threads:
+            asked = [threads.submit(ask) for _ in range(8)]
+            client.stop()
+            return [each.exception() for each in asked]
+
+    errors = await within(asyncio.to_thread(stop))
+    assert {type(error) for error in errors} <= {rowbus.NoAnswerError, rowbus.ConfigurationError}
+
+
 async def test_a_script_learns_that_no_answer_came(backend: Backend, clients: Clients) -> None:
     await backend.create_queue(BILLING)
     client = sync_client(backend)
