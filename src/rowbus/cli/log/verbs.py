@@ -59,7 +59,7 @@ app.add_typer(log_schema.app)  # without a name: its commands are commands of th
 def create(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="LOG...", help="Logs to create; any text is a name, but not a blank one."),
+        typer.Argument(metavar="LOG...", help="Logs to create; any text but a blank one is a name."),
     ],
     *,
     install: Annotated[
