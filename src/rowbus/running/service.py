@@ -92,6 +92,32 @@ class Run(Protocol):
 R = TypeVar("R", bound=Run)
 
 
+class Blocks:
+    """The `async with` blocks that are open on a service: within each other, or in tasks that run at once."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._open = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def enter(self, start: Callable[[], Awaitable[None]]) -> None:
+        """Begin one, which uses the service; see `leave`. Those of a loop that is closed are forgotten."""
+        if self._loop is None or self._loop.is_closed():
+            self._loop, self._open = asyncio.get_running_loop(), 0
+        self._open += 1
+        try:
+            await start()
+        except BaseException:
+            self._open -= 1
+            raise
+
+    async def leave(self, stop: Callable[[], Awaitable[None]]) -> None:
+        """End one, and the service with the last: the others still use it."""
+        self._open -= 1
+        if self._open < 1:
+            await stop()
+
+
 class Lifetime(Generic[R]):
     """The runs of a service, one after the other: however many start and stop it, one begins, and all wait for its end.
 
@@ -105,7 +131,6 @@ class Lifetime(Generic[R]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn = asyncio.Lock()
         self._ending: asyncio.Task[None] | None = None
-        self._blocks = 0
 
     @property
     def run(self) -> R | None:
@@ -127,24 +152,7 @@ class Lifetime(Generic[R]):
                     "rowbus.Client, or have one for each loop and each process."
                 )
             self._loop, self._run, self._turn, self._ending = loop, None, asyncio.Lock(), None
-            self._blocks = 0
         return self._run
-
-    async def enter(self, start: Callable[[], Awaitable[None]]) -> None:
-        """Begin an `async with` block, which uses the run; see `leave`."""
-        self.here()
-        self._blocks += 1
-        try:
-            await start()
-        except BaseException:
-            self._blocks -= 1
-            raise
-
-    async def leave(self, stop: Callable[[], Awaitable[None]]) -> None:
-        """End a block, and the run where it is the last: the others, in it or in other tasks, still use it."""
-        self._blocks -= 1
-        if self._blocks < 1:
-            await stop()
 
     async def begin(self, begin: Callable[[], Awaitable[R]]) -> R:
         """Return the run that goes on; if there is none begin one, after the end of the one before."""

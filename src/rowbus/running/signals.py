@@ -12,10 +12,10 @@ import threading
 from contextlib import suppress
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
-from rowbus.running.service import Lifetime, Stoppable
+from rowbus.running.service import Blocks, Stoppable
 from rowbus.running.setting_types import require_type
 from rowbus.running.telemetry.service import MeasuredService
 from rowbus.running.workers import leaves_by_itself
@@ -32,9 +32,8 @@ class Serving(Stoppable):
     """A service that can be a process of its own, or run as long as a block of code."""
 
     @cached_property
-    def _lifetime(self) -> Lifetime[Any]:
-        """Its runs."""
-        return Lifetime(self)
+    def _blocks(self) -> Blocks:
+        return Blocks()
 
     def run(self, *, drain: timedelta | None = None) -> None:
         """Serve until SIGTERM or SIGINT, then finish the work in hand; a second signal interrupts it.
@@ -49,12 +48,12 @@ class Serving(Stoppable):
 
     async def __aenter__(self) -> Self:
         """Start; see `start`."""
-        await self._lifetime.enter(self.start)
+        await self._blocks.enter(self.start)
         return self
 
     async def __aexit__(self, *_error: object) -> None:
         """Stop at the end of the last block that is open; see `stop`."""
-        await self._lifetime.leave(self.stop)
+        await self._blocks.leave(self.stop)
 
 
 def _refuse_elsewhere(service: str) -> None:

@@ -244,12 +244,8 @@ class Composer:
 
     def _content(self, message: object, type: MessageType) -> Content:
         types = type if isinstance(type, tuple) else (type,) if type else ()
-        if type and not all(isinstance(name, str) for name in types):
-            raise InvalidHeaderError(
-                f"type is {type!r}; give a message's name, such as type='Shop.PlaceOrder'.",
-                header=Header.ENCLOSED_MESSAGE_TYPES,
-                reason="no text",
-            )
+        if types:
+            _refuse_no_text(types)
         return serialize(message, types=types, serializer=self._serializer)
 
     def _message(  # noqa: PLR0917 - each by its place: three callers, and the hot path of a send
@@ -298,6 +294,15 @@ def _keyed(options: Options, message: object, content: Content) -> Options:
     if options.key is not None or (key := key_of(message, content.types)) is None:
         return options
     return options._replace(key=key)
+
+
+def _refuse_no_text(types: tuple[object, ...]) -> None:
+    if not all(isinstance(name, str) for name in types):
+        raise InvalidHeaderError(
+            f"type is {types!r}; give a message's name, such as type='Shop.PlaceOrder'.",
+            header=Header.ENCLOSED_MESSAGE_TYPES,
+            reason="no text",
+        )
 
 
 def _lifetime(message: object, options: Options) -> timedelta | None:

@@ -21,7 +21,7 @@ from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.mutators import checked_mutator
 from rowbus.messages.outgoing import Options
 from rowbus.running.handling import message_in_hand
-from rowbus.running.service import Lifetime
+from rowbus.running.service import Blocks, Lifetime
 from rowbus.running.setting_types import require_type
 from rowbus.transport.composition import identity_of
 from rowbus.transport.queues.reserved_names import check_endpoint_name
@@ -83,6 +83,7 @@ class AsyncRequestClient:
         if answer_queue is not None:
             check_endpoint_name(answer_queue)
         self._lifetime: Lifetime[Asking] = Lifetime(self)
+        self._blocks = Blocks()
         self._is_stopped = False
 
     async def start(self) -> None:
@@ -100,12 +101,12 @@ class AsyncRequestClient:
 
     async def __aenter__(self) -> Self:
         """Start; see `start`."""
-        await self._lifetime.enter(self.start)
+        await self._blocks.enter(self.start)
         return self
 
     async def __aexit__(self, *_error: object) -> None:
         """Stop at the end of the last block that is open; see `stop`."""
-        await self._lifetime.leave(self.stop)
+        await self._blocks.leave(self.stop)
 
     async def request(
         self,
