@@ -165,7 +165,7 @@ def _global_options(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end."),
     ] = False,
 ) -> None:
-    context.obj = check_database(context, database)
+    context.obj = None if database is None else check_database(context, database)
 
 
 class _PlainValue:

@@ -92,32 +92,6 @@ class Run(Protocol):
 R = TypeVar("R", bound=Run)
 
 
-class Blocks:
-    """The `async with` blocks that are open on a service: within each other, or in tasks that run at once."""
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self._open = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    async def enter(self, start: Callable[[], Awaitable[None]]) -> None:
-        """Begin one, which uses the service; see `leave`. Those of a loop that is closed are forgotten."""
-        if self._loop is None or self._loop.is_closed():
-            self._loop, self._open = asyncio.get_running_loop(), 0
-        self._open += 1
-        try:
-            await start()
-        except BaseException:
-            self._open -= 1
-            raise
-
-    async def leave(self, stop: Callable[[], Awaitable[None]]) -> None:
-        """End one, and the service with the last: the others still use it."""
-        self._open -= 1
-        if self._open < 1:
-            await stop()
-
-
 class Lifetime(Generic[R]):
     """The runs of a service, one after the other: however many start and stop it, one begins, and all wait for its end.
 

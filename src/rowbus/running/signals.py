@@ -15,17 +15,44 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
-from rowbus.running.service import Blocks, Stoppable
+from rowbus.running.service import Stoppable
 from rowbus.running.setting_types import require_type
 from rowbus.running.telemetry.service import MeasuredService
 from rowbus.running.workers import leaves_by_itself
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from typing import Self
 
 logger = logging.getLogger("rowbus.endpoint")
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Blocks:
+    """The `async with` blocks that are open on a service: within each other, or in tasks that run at once."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._open = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def enter(self, start: Callable[[], Awaitable[None]]) -> None:
+        """Begin one, which uses the service; see `leave`. Those of a loop that is closed are forgotten."""
+        if self._loop is None or self._loop.is_closed():
+            self._loop, self._open = asyncio.get_running_loop(), 0
+        self._open += 1
+        try:
+            await start()
+        except BaseException:
+            self._open -= 1
+            raise
+
+    async def leave(self, stop: Callable[[], Awaitable[None]]) -> None:
+        """End one, and the service with the last: the others still use it."""
+        self._open -= 1
+        if self._open < 1:
+            await stop()
 
 
 class Serving(Stoppable):

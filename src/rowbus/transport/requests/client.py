@@ -21,8 +21,9 @@ from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.mutators import checked_mutator
 from rowbus.messages.outgoing import Options
 from rowbus.running.handling import message_in_hand
-from rowbus.running.service import Blocks, Lifetime
+from rowbus.running.service import Lifetime
 from rowbus.running.setting_types import require_type
+from rowbus.running.signals import Blocks
 from rowbus.transport.composition import identity_of
 from rowbus.transport.queues.reserved_names import check_endpoint_name
 from rowbus.transport.requests.asking import Asking
