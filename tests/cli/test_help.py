@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from rowbus.cli import app
 from tests.fixtures import places
-from tests.fixtures.command_line import CommandLine
+from tests.fixtures.command_line import CommandLine, Finished
 from tests.fixtures.every import every
 
 APPROVED = places.APPROVED / "cli_help.txt"
@@ -133,13 +133,17 @@ def test_a_command_whose_streams_are_closed_does_its_work(rowbus: CommandLine) -
 @pytest.mark.parametrize("place", ["before the command", "after the command"])
 def test_the_database_option_beats_the_environment(rowbus: CommandLine, place: str) -> None:
     rowbus("queue", "create", "Sales")
-    option = ["--database", rowbus.database]
-    arguments = [*option, "queue", "list"] if place == "before the command" else ["queue", "list", *option]
 
-    done = rowbus(*arguments, ROWBUS_DATABASE="host=127.0.0.1 port=1")
+    def listed(given: str) -> Finished:
+        option, words = ["--database", given], ["queue", "list"]
+        arguments = [*option, *words] if place == "before the command" else [*words, *option]
+        return rowbus(*arguments, ROWBUS_DATABASE="host=127.0.0.1 port=1")
+
+    done, empty = listed(rowbus.database), listed("")  # as a variable that is not set
 
     assert done.returncode == 0, done.stderr
     assert "Sales" in done.stdout
+    assert (empty.returncode, "names no database" in empty.stderr) == (2, True)
 
 
 LOOKED_AT = (

@@ -71,6 +71,7 @@ def consumer(orders: str, ask: Ask) -> str:
 def test_create_says_which_logs_were_missing(rowbus: CommandLine) -> None:
     assert rowbus("log", "create", "orders").stdout == "Created log orders.\n"
 
+    assert rowbus("log", "create", " ").returncode == 2
     again = rowbus("log", "create", "orders", "pay ments")
 
     assert again.returncode == 0
@@ -397,8 +398,10 @@ def test_config_shows_and_changes_settings_of_both_kinds(rowbus: CommandLine, or
 def test_config_changes_all_or_nothing(rowbus: CommandLine, orders: str) -> None:
     assert rowbus("log", "config", orders, "ticker_max_count=7", "rotation_period=soon").returncode == 1
     assert found(rowbus, "log", "config", orders)["ticker_max_count"] == "500"
-    for wrong in ("nonsense=1", "ticker_paused", "ticker_paused="):
-        assert rowbus("log", "config", orders, wrong).returncode == 2, wrong
+    impossible = ("rotation_period=-1 day", "ticker_max_count=-1", "tick_period=1000 years")
+    for wrong in ("nonsense=1", "ticker_paused", "ticker_paused=", *impossible):
+        assert rowbus("log", "config", orders, "max_retries=7", wrong).returncode == 2, wrong
+    assert found(rowbus, "log", "config", orders)["max_retries"] is None
     assert rowbus("log", "config", "nowhere").returncode == 1
 
 

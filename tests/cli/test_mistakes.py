@@ -9,7 +9,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from rowbus.database.backends import backend_class
 from rowbus.database.embedded import Cluster, find_binaries
+from rowbus.errors import ConfigurationError
 from tests.fixtures.command_line import Ask, CommandLine, as_role
 from tests.fixtures.database import joined, run_directory
 
@@ -82,6 +84,16 @@ def test_a_url_of_another_database(rowbus: CommandLine) -> None:
             f"rowbus: {scheme}:// names no database that Rowbus works with: PostgreSQL "
             "(postgresql://user@host/name) or SQL Server (mssql://user@host/name)."
         )
+
+
+def test_what_sql_server_has_not(rowbus: CommandLine) -> None:
+    """It is said before anything connects, and of tables that only PostgreSQL has where they are asked for."""
+    for command in ("running list", "running cancel x", "ticker", "log list"):
+        done = rowbus(*command.split(), ROWBUS_DATABASE="mssql://user@127.0.0.1:9/shop")
+        assert (done.returncode, "PostgreSQL only" in done.stderr) == (2, True), (command, done.stderr)
+    for package in ("operations.discarded", "pauses"):
+        with pytest.raises(ConfigurationError, match="PostgreSQL only"):
+            backend_class(f"rowbus.transport.{package}", "sqlserver", "Table")
 
 
 def test_retry_asks_nothing(rowbus: CommandLine) -> None:

@@ -28,8 +28,10 @@ def listed(rowbus: CommandLine, *arguments: str) -> list[dict[str, object]]:
 
 def test_what_is_added_is_listed_with_whether_its_queue_exists(shop: CommandLine) -> None:
     added = shop("subscriptions", "add", "Billing", PLACED, CANCELLED)
-    shop("subscriptions", "add", "Audit", PLACED, "--queue", '"ops"."Audit.Events"')
+    absent = shop("subscriptions", "add", "Audit", PLACED, "--queue", '"ops"."Audit.Events"')
 
+    assert (added.stderr, absent.returncode) == ("", 0)
+    assert 'there is no queue "ops"."Audit.Events": publishing fails' in absent.stderr
     assert added.stdout.splitlines() == [
         f'Billing subscribes to {PLACED}; the copies go to "public"."Billing".',
         f'Billing subscribes to {CANCELLED}; the copies go to "public"."Billing".',

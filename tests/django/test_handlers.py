@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import psycopg
 import pytest
 from asgiref.sync import sync_to_async
 from django.db import IntegrityError, connection, connections, models, transaction
-from django.test.utils import setup_test_environment, teardown_test_environment
+from django.test.utils import override_settings, setup_test_environment, teardown_test_environment
 
 import rowbus
 import rowbus.django
@@ -126,6 +128,30 @@ async def test_values_are_read_and_written_as_django_does(database: str) -> None
     assert await process(handling(act), database) == []
 
     assert seen == [{"apple": [1, 2]}, True, 1]
+
+
+@pytest.mark.parametrize("aware", [True, False])
+async def test_times_are_those_of_djangos_time_zone(
+    database: str, monkeypatch: pytest.MonkeyPatch, *, aware: bool
+) -> None:
+    """Of the alias's where Django is aware of zones, else of the settings'; after what a savepoint undid, too."""
+    monkeypatch.setitem(connections.settings["default"], "TIME_ZONE", "Asia/Kolkata" if aware else None)
+    seen = list[Any]()
+    noon = datetime(2026, 7, 1, 12, tzinfo=UTC if aware else None)
+
+    def act() -> None:
+        with suppress(ValueError), transaction.atomic():
+            Order.objects.count()
+            raise ValueError
+        Order.objects.create(number=1)
+        Order.objects.update(placed=noon)
+        seen.append(Order.objects.get().placed)
+
+    with override_settings(USE_TZ=aware, TIME_ZONE="Asia/Kolkata"):
+        assert await process(handling(act), database) == []
+
+    written = rows(database, "select placed at time zone 'UTC' from orders")
+    assert (seen, written) == ([noon], [(datetime(2026, 7, 1, 12 if aware else 6, 0 if aware else 30),)])  # noqa: DTZ001 - as the server says it
 
 
 async def test_atomic_undoes_a_part_alone(database: str) -> None:
@@ -354,6 +380,29 @@ def test_the_client_sends_in_djangos_transaction(database: str) -> None:
             kept.send("Sales", PlaceOrder(6))
 
     assert rows(database, "select convert_from(body, 'UTF8') from \"Sales\"") == [('{"number":2}',)]
+
+
+def test_django_knows_of_a_transaction_that_a_send_has_aborted(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as creating:
+        creating.execute(rowbus.queue_sql("Sales")[0])
+    called, client = list[str](), rowbus.django.client
+    with transaction.atomic():
+        Order.objects.create(number=1)
+        transaction.on_commit(lambda: called.append("after a send that a savepoint undid"))
+        with pytest.raises(rowbus.QueueNotFoundError):
+            client().send_many("Elsewhere", [PlaceOrder(1)])
+        with pytest.raises(rowbus.QueueNotFoundError), transaction.atomic():
+            client().send("Elsewhere", PlaceOrder(1))
+        client().send("Sales", PlaceOrder(1))
+    with transaction.atomic():
+        Order.objects.create(number=2)
+        transaction.on_commit(lambda: called.append("after nothing was committed"))
+        with pytest.raises(rowbus.QueueNotFoundError):
+            client().send("Elsewhere", PlaceOrder(1))
+        with pytest.raises(transaction.TransactionManagementError):
+            Order.objects.count()
+
+    assert (called, orders(database)) == (["after a send that a savepoint undid"], [1])
 
 
 def test_the_client_is_refused_outside_of_a_transaction() -> None:

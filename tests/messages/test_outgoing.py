@@ -193,6 +193,7 @@ def test_outside_a_handler_a_conversation_may_be_given() -> None:
         ({Header.TIME_SENT: "yesterday"}, "timestamp"),
         ({"name": 7}, "its value is int"),
         (["name"], "give texts by their names"),
+        ({Header.MESSAGE_ID: ""}, "needs an id"),
     ],
 )
 def test_headers_nobody_could_read_are_refused(headers: dict[str, str], reason: str) -> None:

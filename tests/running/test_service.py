@@ -14,6 +14,7 @@ from rowbus.running import backoff
 from rowbus.running import service as services_base
 from rowbus.running.critical import Alarm, ReportedBreaker
 from rowbus.running.service import ElectedService, Election, Lifetime, Service
+from rowbus.running.signals import Serving
 from rowbus.testing import FakeClock
 from tests.conformance.transport import eventually
 
@@ -177,6 +178,33 @@ async def test_however_many_start_and_stop_it_one_begins_and_all_wait_for_its_en
     assert await again is made[1]
     await life.end(0)
     await life.end(0)
+
+
+async def test_the_last_block_that_is_open_stops_it(told: Told) -> None:
+    """Blocks within each other, or in tasks that run at once; one whose start fails counts for none."""
+
+    class Served(Serving):
+        def __init__(self) -> None:
+            self.calls = list[str]()
+
+        async def start(self) -> None:
+            self.calls.append("start")
+            if len(self.calls) == 3:
+                raise OSError("no")
+
+        async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as it is declared
+            self.calls.append("stop")
+
+    served = Served()
+    async with served:
+        async with served:
+            with pytest.raises(OSError, match="no"):
+                await served.__aenter__()
+        assert served.calls == ["start"] * 3
+    assert served.calls == ["start"] * 3 + ["stop"]
+    async with served:
+        pass
+    assert served.calls[4:] == ["start", "stop"]
 
 
 async def test_a_service_is_used_in_its_own_loop_until_that_is_closed(told: Told) -> None:

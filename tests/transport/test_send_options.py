@@ -52,6 +52,9 @@ async def test_a_verb_refuses_what_its_signature_does_not_show(database: str) ->
             for option in {*SHARED, *OF_SOME, "tpye"} - parameters.keys():
                 with pytest.raises(TypeError, match=f"unexpected keyword argument '{option}'"):
                     await awaited(verb(*given, **{option: None}))
+        for no_name in (rowbus.Client, ["Shop.PlaceOrder"]):
+            with pytest.raises(rowbus.InvalidHeaderError, match="give a message's name"):
+                rowbus.Client(connection).send("Sales", {}, type=cast("Any", no_name))
 
 
 async def awaited(answer: object) -> object:

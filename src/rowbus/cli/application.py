@@ -18,7 +18,7 @@ import typer.core
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from rowbus.cli.options import DATABASE_HELP, Verbose, warn_of_password
+from rowbus.cli.options import DATABASE_HELP, Verbose, check_database
 from rowbus.cli.output import complain
 from rowbus.errors import ConfigurationError, InvalidHeaderError, MessageSerializationError, RowbusError
 from rowbus.errors.strangers import text_of
@@ -165,9 +165,7 @@ def _global_options(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end."),
     ] = False,
 ) -> None:
-    if database:
-        warn_of_password(context, database)
-    context.obj = database
+    context.obj = None if database is None else check_database(context, database)
 
 
 class _PlainValue:

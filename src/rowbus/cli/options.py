@@ -54,19 +54,22 @@ Runnable: TypeAlias = "Endpoint | Log | AsyncLog"
 
 def _given_anywhere(context: typer.Context, given: str | None) -> str | None:
     """Fall back on the database given before the command's name."""
-    if given and not context.resilient_parsing:
-        warn_of_password(context, given)
-    return given or (context.obj if isinstance(context.obj, str) else None)
+    return check_database(context, given) or (context.obj if isinstance(context.obj, str) else None)
 
 
-def warn_of_password(context: typer.Context, given: str) -> None:
-    """Say once where a password belongs that was given on the command line."""
+def check_database(context: typer.Context, given: str | None) -> str | None:
+    """Refuse an empty text, as of a variable that is not set; say once where a password belongs that was given."""
+    if given is None or context.resilient_parsing:
+        return given
+    if not given.strip():
+        raise typer.BadParameter("an empty text names no database: leave the option out, or give it one.")
     if holds_password(given) and not context.meta.get(_WARNED):
         context.meta[_WARNED] = True
         complain(
             "the password on this command line shows in the list of processes and stays in the shell's history; put it "
             f"into a password file (PGPASSFILE) or a service file, or the connection string into {DATABASE_VARIABLE}."
         )
+    return given
 
 
 def _start_logs(verbose: bool) -> bool:

@@ -13,6 +13,7 @@ import typer
 from rowbus.cli.options import Database, Json, Schema, Verbose, addresses_in, noting, open_database
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.queue.listing import readable, tell_left_out
+from rowbus.errors import ConfigurationError
 from rowbus.transport.long_work.table import (
     COLUMNS,
     Cancelling,
@@ -62,7 +63,7 @@ def list_(
 
     Without a process: it waits for one. Of each queue the oldest 1,000 messages are looked at.
     """
-    addresses, found = addresses_in(database, schema), list[WorkStatus]()
+    addresses, found = _names(database, schema), list[WorkStatus]()
     with open_database(database).session() as session:
         for table in _tables(session, addresses, endpoint):
             found += _looked(session, table, long_work_table(table).list())
@@ -93,7 +94,7 @@ def cancel(
 
     What it did in the database is undone. A `def` that goes on is left to itself. Exit code 1: none runs for this id.
     """
-    addresses, cancelled = addresses_in(database, schema), 0
+    addresses, cancelled = _names(database, schema), 0
     with open_database(database).session() as session:
         cancelling = Cancelling(person_here(session, addresses), why or "no reason was given")
         for table in _tables(session, addresses, endpoint):
@@ -123,6 +124,14 @@ def _tables(session: Session, addresses: Addresses, endpoint: str | None) -> lis
     for table, reason in found.left_out.items():
         complain(f"{table} is not looked at: {reason}")
     return found.tables
+
+
+def _names(database: str | None, schema: str | None) -> Addresses:
+    """Return how names become addresses; only PostgreSQL says who has a message in hand."""
+    names = addresses_in(database, schema)
+    if names.backend != "postgresql":
+        raise ConfigurationError("Running handlers are seen, and ended, on PostgreSQL only.")
+    return names
 
 
 def _trusted(session: Session, table: QueueAddress) -> list[QueueAddress]:

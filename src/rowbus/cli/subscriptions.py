@@ -121,10 +121,16 @@ def add(
     check_subscription(endpoint, topics, address)
     with open_database(database).session() as session:
         changed = session.run(routing.subscribe(endpoint, topics, address))
+        found = [
+            one for one in session.run(routing.list()) if one.endpoint == endpoint and one.topic in topics
+        ]
+        existing = existing_queues(session, catalog_of(addresses), routing.address, found)
     for topic in topics:
         say(f"{endpoint} subscribes to {topic}; the copies go to {address}.")
     if not changed:
         say("It did so already.")
+    if not existing:
+        complain(f"there is no queue {address}: publishing fails until it is created, or `remove` ends this.")
 
 
 def _queue_of(endpoint: str, addresses: Addresses) -> QueueAddress:

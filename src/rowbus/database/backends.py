@@ -126,10 +126,7 @@ def inspecting(location: Database) -> Generator[Session]:
 def open_postgresql(dsn: str, *, application_name: str = "rowbus") -> PostgresDatabase:
     """Return a PostgreSQL database, for what only PostgreSQL has; raises ConfigurationError for any other. No I/O."""
     if _of_string(dsn) is not None:
-        raise ConfigurationError(
-            "Event logs, their ticker and what Spark reads and writes are in PostgreSQL only; the database given is "
-            "another. Queues, delayed messages and subscriptions work there."
-        )
+        raise ConfigurationError(database.NOT_HERE)
     return PostgresDatabase(dsn, application_name=application_name)
 
 
@@ -186,8 +183,20 @@ def _dialect(connection: Any) -> str:  # noqa: ANN401 - SQLAlchemy's, not import
 
 @lru_cache(maxsize=64)
 def backend_class(package: str, backend: str, name: str) -> Any:  # noqa: ANN401 - the caller knows the protocol
-    """Return what a backend calls by this name in a package: its module is imported when it is first asked for."""
-    return getattr(import_module(f"{package}.{backend}"), name)
+    """Return what a backend calls by this name in a package: its module is imported when it is first asked for.
+
+    Raises ConfigurationError where the backend has no such thing.
+    """
+    module = f"{package}.{backend}"
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        what = package.rpartition(".")[2].replace("_", " ")
+        raise ConfigurationError(
+            f"This works on PostgreSQL only; the database given is another, where there are no tables of {what}."
+        ) from None
 
 
 @lru_cache(maxsize=TABLES_KEPT)

@@ -1,11 +1,13 @@
 """The database of an alias in DATABASES, as Rowbus's connection string, and as a client in Django's transaction.
 
 Invariants: what is connected to is what Django connects to: the same server, database, role and options; a message sent
-here exists when the outermost `transaction.atomic()` commits, and not before.
+here exists when the outermost `transaction.atomic()` commits, and not before; Django knows of a transaction that a
+failed send has aborted.
 """
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from django.core import mail
@@ -17,9 +19,11 @@ from rowbus.database.backends import borrow
 from rowbus.database.statements import BlockingSession
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator
+
     from django.db.backends.base.base import BaseDatabaseWrapper
 
-    from rowbus.database.statements import UserSession
+    from rowbus.database.statements import Blocking, UserSession
 
 _NOT_LIBPQ: Final = frozenset({"context", "cursor_factory", "prepare_threshold", "row_factory", "autocommit"})
 """Django's parameters for psycopg beside libpq's own."""
@@ -72,7 +76,47 @@ class _TransactionClient(Client):
         self._using = using
 
     async def _session(self) -> UserSession:
-        return BlockingSession(borrow(_in_transaction(self._using)).session())
+        return _MarkingSession(borrow(_in_transaction(self._using)).session(), connections[self._using])
+
+
+class _MarkingSession(BlockingSession):
+    """Marks Django's transaction for rollback where a statement has aborted it, as a model's `save` does.
+
+    Else a block that caught the error would end well, and call what is to be called on commit, with nothing kept.
+    """
+
+    def __init__(self, session: Blocking, wrapper: Any) -> None:  # noqa: ANN401 - Django's, which is not typed so
+        super().__init__(session)
+        self._wrapper = wrapper
+
+    async def run(self, *given: Any, **options: Any) -> Any:  # noqa: ANN401 - as the base's
+        with self._marking():
+            return await super().run(*given, **options)
+
+    async def run_all(self, statements: Any) -> None:  # noqa: ANN401 - as the base's
+        with self._marking():
+            await super().run_all(statements)
+
+    async def copy(self, query: Any, rows: Any) -> None:  # noqa: ANN401 - as the base's
+        with self._marking():
+            await super().copy(query, rows)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[None]:
+        with self._marking():
+            async with super().transaction():
+                yield
+
+    @contextmanager
+    def _marking(self) -> Generator[None]:
+        try:
+            yield
+        except Exception as error:
+            if self.connection.info.transaction_status.name == "INERROR":
+                self._wrapper.needs_rollback, self._wrapper.rollback_exc = True, error
+            elif self._wrapper.rollback_exc is error:  # a savepoint of ours has undone it
+                self._wrapper.needs_rollback, self._wrapper.rollback_exc = False, None
+            raise
 
 
 def client(using: str = "default", **options: Any) -> Client:  # noqa: ANN401 - as Client's own

@@ -94,6 +94,16 @@ class _HandlerWrapper(Wrapper):
             )
         return [given[1] for given in self.run_on_commit]
 
+    def create_cursor(self, name: str | None = None) -> Any:  # noqa: ANN401 - as Django's own
+        """Return a cursor of a session in Django's time zone, by which it reads and writes times.
+
+        What the handler's statements set is put back after it: the receiver's own zone is UTC.
+        """
+        zone, connection = self.timezone_name, self.connection
+        if zone and connection.info.parameter_status("TimeZone") != zone:
+            connection.execute("select pg_catalog.set_config('TimeZone', %s, false)", [zone])
+        return super().create_cursor(name)
+
     def let_go(self) -> None:
         """Forget the transaction; what is evaluated later raises, and opens no other connection."""
         self.connection = None

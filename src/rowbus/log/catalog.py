@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.database.statements import Statement, each, scalar
+from rowbus.errors import ConfigurationError
 from rowbus.log.diagnosis import CaptureFault, ConsumerState, LogState, LostCapture, ReplicaFault
 from rowbus.log.queries import log_query
 from rowbus.messages.address import QueueAddress
@@ -95,7 +96,12 @@ def _told(column: Mapping[str, Any]) -> str:
 
 
 def create(log: str) -> Statement[bool]:
-    """Create a log if it is missing; answers whether it was. Another creator at the same time may make this fail."""
+    """Create a log if it is missing; answers whether it was. Another creator at the same time may make this fail.
+
+    Raises ConfigurationError for a name without a letter or sign, which a script's empty variable would be.
+    """
+    if not log.strip():
+        raise ConfigurationError(f"{log!r} is no name of a log: it needs a character that can be seen.")
     return _statement("logs/create", f'Failed to create log "{log}"', _is_one, log)
 
 
@@ -110,7 +116,10 @@ def config(log: str) -> Statement[dict[str, str | None]]:
 
 
 def configure(log: str, name: str, value: str | None) -> Statement[bool]:
-    """Change one of the settings, or one of the options, where None unsets it; the value as PostgreSQL writes it."""
+    """Change one of the settings, or one of the options, where None unsets it; the value as PostgreSQL writes it.
+
+    Answers False, and changes nothing, for a number or a time below none, and for more than a hundred years.
+    """
     operation = "logs/configure_option" if name in OPTIONS else "logs/configure"
     failing = f'Failed to set {name} of log "{log}" to {value!r}'
     return _statement(operation, failing, _is_one, log, name=name, value=value)
@@ -183,7 +192,7 @@ def _statement(
 
 
 def _is_one(rows: Rows, _count: int) -> bool:
-    return bool(rows[0][0] == 1)
+    return rows != [] and bool(rows[0][0] == 1)
 
 
 def _pairs(rows: Rows, _count: int) -> dict[str, str | None]:

@@ -294,7 +294,13 @@ def _apply(headers: dict[str, str | None], extra: Mapping[str, str], *, inherite
             reason="inherited",
         )
     encode_headers(extra)
-    check_message_id(extra.get(Header.MESSAGE_ID, ""))
+    if not (message_id := extra.get(Header.MESSAGE_ID, headers[Header.MESSAGE_ID])):
+        raise InvalidHeaderError(
+            "A message needs an id: leave the header out for a new one.",
+            header=Header.MESSAGE_ID,
+            reason="empty",
+        )
+    check_message_id(message_id)
     if headers[Header.CORRELATION_ID] == headers[Header.MESSAGE_ID]:  # a reply to it names the id that it has
         headers[Header.CORRELATION_ID] = extra.get(Header.MESSAGE_ID, headers[Header.MESSAGE_ID])
     headers.update(extra)

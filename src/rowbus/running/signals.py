@@ -11,6 +11,7 @@ import signal
 import threading
 from contextlib import suppress
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
@@ -20,6 +21,7 @@ from rowbus.running.telemetry.service import MeasuredService
 from rowbus.running.workers import leaves_by_itself
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from typing import Self
 
 logger = logging.getLogger("rowbus.endpoint")
@@ -27,8 +29,38 @@ logger = logging.getLogger("rowbus.endpoint")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
+class Blocks:
+    """The `async with` blocks that are open on a service: within each other, or in tasks that run at once."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._open = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def enter(self, start: Callable[[], Awaitable[None]]) -> None:
+        """Begin one, which uses the service; see `leave`. Those of a loop that is closed are forgotten."""
+        if self._loop is None or self._loop.is_closed():
+            self._loop, self._open = asyncio.get_running_loop(), 0
+        self._open += 1
+        try:
+            await start()
+        except BaseException:
+            self._open -= 1
+            raise
+
+    async def leave(self, stop: Callable[[], Awaitable[None]]) -> None:
+        """End one, and the service with the last: the others still use it."""
+        self._open -= 1
+        if self._open < 1:
+            await stop()
+
+
 class Serving(Stoppable):
     """A service that can be a process of its own, or run as long as a block of code."""
+
+    @cached_property
+    def _blocks(self) -> Blocks:
+        return Blocks()
 
     def run(self, *, drain: timedelta | None = None) -> None:
         """Serve until SIGTERM or SIGINT, then finish the work in hand; a second signal interrupts it.
@@ -43,12 +75,12 @@ class Serving(Stoppable):
 
     async def __aenter__(self) -> Self:
         """Start; see `start`."""
-        await self.start()
+        await self._blocks.enter(self.start)
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Stop; see `stop`."""
-        await self.stop()
+        """Stop at the end of the last block that is open; see `stop`."""
+        await self._blocks.leave(self.stop)
 
 
 def _refuse_elsewhere(service: str) -> None:

@@ -14,11 +14,11 @@ from functools import cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.errors import ConfigurationError
+from rowbus.errors import ConfigurationError, InvalidHeaderError
 from rowbus.messages.address import QueueAddress, address_of, named_address
 from rowbus.messages.bodies.serializer import check_serializer
 from rowbus.messages.dispatch import DelayedSend, Multicast, Send
-from rowbus.messages.headers import Identity, encode_copied_headers
+from rowbus.messages.headers import Header, Identity, encode_copied_headers
 from rowbus.messages.message import new_message_id, new_message_ids
 from rowbus.messages.message_types import (
     DEFAULT,
@@ -246,6 +246,8 @@ class Composer:
 
     def _content(self, message: object, type: MessageType) -> Content:
         types = type if isinstance(type, tuple) else (type,) if type else ()
+        if type is not None and not isinstance(type, str):
+            _refuse_no_text(types)
         return serialize(message, types=types, serializer=self._serializer)
 
     def _message(  # noqa: PLR0917 - each by its place: three callers, and the hot path of a send
@@ -294,6 +296,15 @@ def _keyed(options: Options, message: object, content: Content) -> Options:
     if options.key is not None or (key := key_of(message, content.types)) is None:
         return options
     return options._replace(key=key)
+
+
+def _refuse_no_text(types: tuple[object, ...]) -> None:
+    if not all(isinstance(name, str) for name in types):
+        raise InvalidHeaderError(
+            f"type is {types!r}; give a message's name, such as type='Shop.PlaceOrder'.",
+            header=Header.ENCLOSED_MESSAGE_TYPES,
+            reason="no text",
+        )
 
 
 def _lifetime(message: object, options: Options) -> timedelta | None:

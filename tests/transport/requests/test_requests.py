@@ -264,6 +264,11 @@ async def test_a_request_starts_a_client_that_was_not_started(endpoints: Endpoin
     async with answering(endpoints, 7):
         asked = (client.request(BILLING, Quote("A1"), int, timeout=LIMIT) for _ in range(3))
         assert await asyncio.gather(*asked) == [7, 7, 7]
+        async with client:
+            async with client:
+                early = asyncio.ensure_future(client.request(BILLING, Quote("A1"), int, timeout=LIMIT))
+            assert await early == 7
+        await client.start()
         assert len(await clients.queues()) == 1
         asking = client.request(BILLING, Quote("A1"), int, timeout=LIMIT)
         with pytest.raises(rowbus.ConfigurationError, match="another event loop"):

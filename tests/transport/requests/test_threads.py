@@ -30,7 +30,9 @@ async def test_threads_ask_at_once_and_the_queue_goes_in_the_end(
 
     def ask_all() -> list[int]:
         with client, ThreadPoolExecutor(8) as threads:
-            return list(threads.map(ask, range(16)))
+            with client:  # a block that ends before the answers are there
+                answers = threads.map(ask, range(16))
+            return list(answers)
 
     async with answering(endpoints, 7):
         assert await within(asyncio.to_thread(ask_all)) == [7] * 16
@@ -60,6 +62,25 @@ async def test_a_process_that_was_forked_asks_for_itself(endpoints: Endpoints, c
     async with answering(endpoints, 7):
         assert await within(asyncio.to_thread(ask_on_both_sides)) == [7, 7, 7]
     assert await clients.queues() == []
+
+
+async def test_a_stop_leaves_no_thread_waiting(backend: Backend) -> None:
+    """Whatever the threads have begun just then; what asks later is told that the client is stopped."""
+    await backend.create_queue(BILLING)
+    client = sync_client(backend)
+
+    def ask() -> int:
+        return client.request(BILLING, Quote("A1"), int, timeout=LIMIT)
+
+    def stop() -> list[BaseException | None]:
+        client.start()
+        with ThreadPoolExecutor(8) as threads:
+            asked = [threads.submit(ask) for _ in range(8)]
+            client.stop()
+            return [each.exception() for each in asked]
+
+    errors = await within(asyncio.to_thread(stop))
+    assert {type(error) for error in errors} <= {rowbus.NoAnswerError, rowbus.ConfigurationError}
 
 
 async def test_a_script_learns_that_no_answer_came(backend: Backend, clients: Clients) -> None:

@@ -57,7 +57,10 @@ app.add_typer(log_schema.app)  # without a name: its commands are commands of th
 
 @app.command()
 def create(
-    names: Annotated[list[str], typer.Argument(metavar="LOG...", help="Logs to create; any text is a name.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="LOG...", help="Logs to create; any text but a blank one is a name."),
+    ],
     *,
     install: Annotated[
         bool, typer.Option("--install", help="Install the schema pgq first, if it is missing or older.")
@@ -328,7 +331,10 @@ def config(
             raise log_not_found(name)
         with session.transaction():
             for setting, value in wanted:
-                session.run(log_catalog.configure(name, setting, value))
+                if not session.run(log_catalog.configure(name, setting, value)):
+                    raise typer.BadParameter(
+                        f"{setting} is {value}: at least 0, and a time at most 100 years."
+                    )
         after = session.run(log_catalog.config(name))
     if as_json:
         show_json(after)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from rowbus.cli.options import check_database
 from rowbus.errors.strangers import printable
 from rowbus.running.telemetry.listener import address_of
 
@@ -163,7 +164,12 @@ def in_bytes(megabytes: int | None) -> int | None:
 
 ReadDatabase = Annotated[
     str | None,
-    typer.Option("--read-database", metavar="DSN", help="A read-only replica to read the events from."),
+    typer.Option(
+        "--read-database",
+        metavar="DSN",
+        help="A read-only replica to read the events from.",
+        callback=check_database,
+    ),
 ]
 Memory = Annotated[
     str,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rowbus.cli.options import Database, Json, LogName, Metrics, Verbose, open_log_database
+from rowbus.cli.options import Database, Json, LogName, Metrics, Verbose, check_database, open_log_database
 from rowbus.cli.output import say, show_json
 from rowbus.cli.spark.course import (
     DEFAULT_MEMORY,
@@ -42,7 +42,12 @@ Checkpoint = Annotated[
 ]
 Target = Annotated[
     str | None,
-    typer.Option("--target", metavar="DSN", help="The database of the copies. Not given: the log's own."),
+    typer.Option(
+        "--target",
+        metavar="DSN",
+        help="The database of the copies. Not given: the log's own.",
+        callback=check_database,
+    ),
 ]
 CopiesSchema = Annotated[
     str, typer.Option("--schema", metavar="NAME", help="The schema of the copies; see --same-schemas.")

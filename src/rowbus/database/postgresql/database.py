@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT = "10"  # seconds
 PROBED = 1.0  # seconds in which a session hears what another one has notified
 FAILED_TO_LISTEN = "Failed to find out whether a pooler is in between"
+NOT_HERE = (
+    "Event logs, their ticker and what Spark reads and writes are in PostgreSQL only; the database given is another. "
+    "Queues, delayed messages and subscriptions work there."
+)
 LONGEST_NAME = 63  # bytes of an application name
 LIVENESS = {
     "keepalives_idle": "5",
@@ -64,6 +68,8 @@ def facts_of(dsn: str) -> dict[str, Any]:
     try:
         return {**conninfo_to_dict(dsn)}
     except (psycopg.Error, UnicodeDecodeError):  # the latter for %99 and the like
+        if dsn.strip().lower().startswith("mssql:"):
+            raise ConfigurationError(NOT_HERE) from None
         # The driver's text repeats the string, password and all.
         if "@" in dsn.partition("://")[2].partition("?")[2]:
             raise unescaped() from None

@@ -10,8 +10,9 @@ import asyncio
 import atexit
 import os
 import threading
+from concurrent import futures
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
@@ -22,13 +23,14 @@ from rowbus.messages.outgoing import Options
 from rowbus.running.handling import message_in_hand
 from rowbus.running.service import Lifetime
 from rowbus.running.setting_types import require_type
+from rowbus.running.signals import Blocks
 from rowbus.transport.composition import identity_of
 from rowbus.transport.queues.reserved_names import check_endpoint_name
 from rowbus.transport.requests.asking import Asking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
-    from typing import Any, Self
+    from typing import Self
 
     from rowbus.messages.bodies.serializer import Serializer
     from rowbus.messages.mutators import Mutator
@@ -38,6 +40,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 TIMEOUT = 30.0  # seconds that an answer is waited for unless the caller says
+RETRY = 0.1  # seconds from one stop to the next, of a client that other threads use
 
 
 class AsyncRequestClient:
@@ -81,6 +84,7 @@ class AsyncRequestClient:
         if answer_queue is not None:
             check_endpoint_name(answer_queue)
         self._lifetime: Lifetime[Asking] = Lifetime(self)
+        self._blocks = Blocks()
         self._is_stopped = False
 
     async def start(self) -> None:
@@ -98,12 +102,12 @@ class AsyncRequestClient:
 
     async def __aenter__(self) -> Self:
         """Start; see `start`."""
-        await self.start()
+        await self._blocks.enter(self.start)
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Stop; see `stop`."""
-        await self.stop()
+        """Stop at the end of the last block that is open; see `stop`."""
+        await self._blocks.leave(self.stop)
 
     async def request(
         self,
@@ -198,19 +202,34 @@ class RequestClient:
         if loop is None or thread is None:
             return
         atexit.unregister(self.stop)
-        asyncio.run_coroutine_threadsafe(self._client.stop(), loop).result()
+        while True:  # once more for what another thread began meanwhile, which nothing would end
+            asyncio.run_coroutine_threadsafe(self._client.stop(), loop).result()
+            if not futures.wait(tuple(self._asked), timeout=RETRY).not_done:
+                break
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
 
     def __enter__(self) -> Self:
         """Start; see `start`."""
-        self.start()
+        self._begin_in_fork()
+        with self._starting:
+            self._blocks += 1
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Stop; see `stop`."""
-        self.stop()
+        """Stop at the end of the last block that is open, in whatever thread; see `stop`."""
+        self._begin_in_fork()
+        with self._starting:
+            self._blocks -= 1
+            is_last = self._blocks < 1
+        if is_last:
+            self.stop()
 
     def request(
         self,
@@ -235,6 +254,8 @@ class RequestClient:
         self._client = self._make()
         self._starting = threading.Lock()
         self._loop = self._thread = None
+        self._blocks = 0
+        self._asked = set[futures.Future[Any]]()
 
     def _begin_in_fork(self) -> None:
         """Leave what a fork has copied to the process that made it: its thread is not here, its sockets are shared."""
@@ -244,8 +265,10 @@ class RequestClient:
 
     def _run(self, work: Callable[[AsyncRequestClient], Coroutine[Any, Any, T]]) -> T:
         self._begin_in_fork()
-        loop = self._served()
-        running = asyncio.run_coroutine_threadsafe(work(self._client), loop)
+        with self._starting:
+            running = asyncio.run_coroutine_threadsafe(work(self._client), self._served())
+            self._asked.add(running)
+        running.add_done_callback(self._asked.discard)
         try:
             return running.result()
         except BaseException:
@@ -253,15 +276,14 @@ class RequestClient:
             raise
 
     def _served(self) -> asyncio.AbstractEventLoop:
-        with self._starting:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="rowbus requests", daemon=True
-                )
-                self._thread.start()
-                atexit.register(self.stop)
-            return self._loop
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, name="rowbus requests", daemon=True
+            )
+            self._thread.start()
+            atexit.register(self.stop)
+        return self._loop
 
 
 _left_to_parents: list[
