@@ -10,7 +10,7 @@ import msgspec
 import pydantic
 import pytest
 
-from rowbus import Context, Endpoint, SyncContext, command, message
+from rowbus import Context, Endpoint, Mutator, SyncContext, command, message
 from rowbus.messages.headers import Header, parse_enclosed_types
 from rowbus.messages.message_names import enclosed_types
 from tests.testing.transports import Transport
@@ -340,6 +340,14 @@ async def test_a_delayed_message_does_not_arrive_at_once(transport: Transport, s
     assert (await transport.handle(sales, ORDER)).bodies("Billing") == [b'{"order_id":"43","amount":0.0}']
 
 
+class Nameless(Mutator):
+    """Has messages come without an id, which no sender of ours leaves out."""
+
+    def incoming(self, headers: dict[str, str | None], body: bytes) -> bytes:
+        headers[Header.MESSAGE_ID] = None
+        return body
+
+
 async def test_a_message_without_an_id_gets_one_before_its_handlers_see_it(
     transport: Transport, sales: Endpoint
 ) -> None:
@@ -350,7 +358,9 @@ async def test_a_message_without_an_id_gets_one_before_its_handlers_see_it(
         seen.extend([context.message_id, context.headers[Header.MESSAGE_ID] or ""])
         await context.reply(Receipt("42"))
 
-    result = await transport.handle(sales, ORDER, headers={Header.MESSAGE_ID: ""})
+    sales.use(Nameless())
+
+    result = await transport.handle(sales, ORDER)
 
     assert seen[0] == seen[1] != ""
     assert result.arrived[0].headers[Header.RELATED_TO] == seen[0]

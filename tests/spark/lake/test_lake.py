@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -157,7 +157,7 @@ def test_readers_that_skip_files_by_their_statistics_skip_none_that_has_the_rows
     table: Table, column: str, value: object
 ) -> None:
     for number in (1, 2):
-        commit(table, [task(table.stream(), rows(number))], number)
+        commit(table, [task(table.stream(), rows(number))], number, txnAppId=column)
 
     assert 2 in table.matching(column, value)
 
@@ -315,18 +315,16 @@ def test_somebody_else_between_looking_and_committing_is_noticed(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit(table, [task(table.stream(), rows(0))], 0)
-    holds: Callable[..., bool]
-    module = __import__(f"rowbus.spark.lake.{table.kind}", fromlist=["_holds"])
-    holds, calls = module._holds, []
+    is_in, calls = AppTransaction.is_in, list[bool]()
 
-    def interrupted(found: object, batch: AppTransaction) -> bool:
-        answer = holds(found, batch)
+    def interrupted(batch: AppTransaction, place: str, newest: int | None) -> bool:
+        answer = is_in(batch, place, newest)
         calls.append(answer)
         if len(calls) == 1:
             commit(table, [task(table.stream(), rows(1))], 1)
         return answer
 
-    monkeypatch.setattr(module, "_holds", interrupted)
+    monkeypatch.setattr(AppTransaction, "is_in", interrupted)
     commit(table, [task(table.stream(), rows(1))], 1)
 
     assert (table.numbers(), calls) == ([0, 1], [False, False, True])

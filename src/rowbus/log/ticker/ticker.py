@@ -92,12 +92,12 @@ class Ticking:
         except StorageError as error:
             if error.sqlstate in ticks.NOT_INSTALLED:
                 raise _not_installed(error) from error
-            if error.sqlstate != ticks.LOCK_TIMED_OUT:
+            if error.sqlstate not in {ticks.LOCK_TIMED_OUT, ticks.DROPPED_MEANWHILE}:
                 raise
         return await self._look_one_by_one()
 
     async def _look_one_by_one(self) -> list[Wish]:
-        """Look at each log by itself, because one of them is locked, perhaps by a drop."""
+        """Look at each log by itself, because one of them is locked, perhaps by a drop, or gone."""
         wishes: list[Wish] = []
         aside = set(self.schedule.aside())
         for queue, log in await self._session.run(ticks.ticked_logs()):

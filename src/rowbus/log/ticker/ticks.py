@@ -79,6 +79,8 @@ class TickerRights(NamedTuple):
 
 
 LOCK_TIMED_OUT = "55P03"
+DROPPED_MEANWHILE = "XX000"
+"""Of a look into a table that was there when it began: could not open relation."""
 NOT_INSTALLED = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function
 
 
