@@ -169,7 +169,7 @@ def _chosen(events: DataFrame, choice: Choice) -> DataFrame:
 def _is_done(dsn: str | None, key: BatchKey) -> bool:
     with Database(resolve_dsn(dsn), application_name="rowbus spark replay").session() as session:
         ensure(session)
-        return session.run(batch.find_writer(key)).by is not None
+        return session.run(batch.find_writer(key)).writer is not None
 
 
 def _into_log(events: DataFrame, log: str, lineage: str | None) -> DataFrameWriter:

@@ -146,19 +146,19 @@ def claim_batch(key: BatchKey, guarantee: str, rows: int, written_by: str | None
     return Statement(_load("claim_batch"), parameters, _any)
 
 
-class Written(NamedTuple):
+class BatchRecord(NamedTuple):
     """The ledger's record of a batch, and the newest one."""
 
-    by: str | None
+    writer: str | None
     """The query that wrote the batch; empty: a batch write; None: the ledger does not have it."""
 
     newest: int | None
     """The number of the newest batch that is no older."""
 
 
-def find_writer(key: BatchKey) -> Statement[Written]:
+def find_writer(key: BatchKey) -> Statement[BatchRecord]:
     """Look up who wrote the batch, and the newest one."""
-    return Statement(_load("find_writer"), key._asdict(), _written)
+    return Statement(_load("find_writer"), key._asdict(), _record)
 
 
 def purge_ledger(key: BatchKey, keep: int) -> Statement[int]:
@@ -175,8 +175,8 @@ def _load(operation: str) -> Query:
     return load(f"{_FOLDER}/{operation}.sql", failing="Failed to commit a batch of Spark's", prepare=False)
 
 
-def _written(rows: Rows, _count: int) -> Written:
-    return Written._make(rows[0])
+def _record(rows: Rows, _count: int) -> BatchRecord:
+    return BatchRecord._make(rows[0])
 
 
 def _any(_rows: Rows, count: int) -> bool:

@@ -57,7 +57,7 @@ def commit(
 
 def abort(session: Session, key: BatchKey | None, parts: Sequence[Part]) -> None:
     """Remove the parts of a failed batch. A batch in the ledger stays: a failed commit may have committed."""
-    if key is not None and session.run(batch.find_writer(key)).by is not None:
+    if key is not None and session.run(batch.find_writer(key)).writer is not None:
         logger.info("Batch %s was committed before Spark gave it up; the next run finds it so", key)
     _drop_stages(session, [part.place for part in parts if part.guarantee == STAGED and part.place])
     prepared_transactions.roll_back(session, [part.place for part in parts if part.guarantee == PREPARED])
@@ -100,7 +100,7 @@ def is_done(session: Session, key: BatchKey, query_id: str | None) -> bool:
             f"checkpoint this one does not have. Give a new checkpoint a new txnAppId, or none.",
             option="txnAppId",
         )
-    if query_id and newest is not None and newest > key.batch_id:
+    if query_id:
         refuse_older(key.target, key.batch_id, newest)
     return writer is not None
 
