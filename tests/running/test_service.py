@@ -180,10 +180,10 @@ async def test_however_many_start_and_stop_it_one_begins_and_all_wait_for_its_en
     await life.end(0)
 
 
-async def test_the_last_block_that_is_open_stops_it(told: Told) -> None:
+async def test_the_last_block_that_is_open_stops_it() -> None:
     """Blocks within each other, or in tasks that run at once; one whose start fails counts for none."""
 
-    class Served(Serving):
+    class Recorder(Serving):
         def __init__(self) -> None:
             self.calls = list[str]()
 
@@ -195,7 +195,7 @@ async def test_the_last_block_that_is_open_stops_it(told: Told) -> None:
         async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as it is declared
             self.calls.append("stop")
 
-    served = Served()
+    served = Recorder()
     async with served:
         async with served:
             with pytest.raises(OSError, match="no"):

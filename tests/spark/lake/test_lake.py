@@ -260,7 +260,7 @@ def test_a_batch_that_is_committed_again_changes_nothing(table: Table, number: i
 
 
 def test_a_batch_of_an_older_checkpoint_and_a_number_that_does_not_grow_are_refused(table: Table) -> None:
-    """What such a batch reads now may be more than what was written: skipped, it would be lost."""
+    """Refuse it: it may read more now than was written, and a batch that is skipped loses that."""
     for number in (0, 1, 2):
         commit(table, [task(table.stream(), rows(number))], number)
     older = table.stream()

@@ -36,7 +36,7 @@ class AppTransaction(NamedTuple):
     number: int
 
     def is_in(self, place: str, newest: int | None) -> bool:
-        """Say whether a table has this batch, by its newest one; raises ConfigurationError if that is later."""
+        """Say whether this batch is the newest of a table; raises ConfigurationError if the table has a later one."""
         refuse_older(place, self.number, newest)
         return newest == self.number
 

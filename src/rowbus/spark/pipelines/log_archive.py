@@ -238,9 +238,9 @@ def _protect_elsewhere(spark: SparkSession, path: str, checkpoint: str) -> None:
 
 
 def _continues(path: str, checkpoint: str, listed: Callable[[str], Sequence[str]]) -> bool:
-    """Say whether a folder has no data yet, or its checkpoint; raises ConfigurationError for an older checkpoint.
+    """Say whether an archive is empty, or goes on with its checkpoint; raises ConfigurationError for an older one.
 
-    Spark skips each batch that is not above the newest one in its list of files, whatever that batch reads now.
+    Spark skips a batch that its list of files has, or has a later one of, and does not look what the batch reads.
     """
     begun = newest_batch(listed(f"{checkpoint}/offsets"))
     if begun is not None:

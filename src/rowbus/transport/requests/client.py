@@ -223,7 +223,7 @@ class RequestClient:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Stop at the end of the last block that is open, in whatever thread; see `stop`."""
+        """Stop when no other block is open, in this thread or another; see `stop`."""
         self._begin_in_fork()
         with self._starting:
             self._blocks -= 1

@@ -60,12 +60,12 @@ def _vacuumed(
 
 
 def compacts(batch: int, every: int) -> bool:
-    """Say whether small files are looked for after a batch; never with `every` 0."""
+    """Say whether a batch is followed by a look for small files; none is with `every` 0."""
     return every > 0 and (batch + 1) % every == 0
 
 
 def deletes(batch: int, every: int) -> bool:
-    """Say whether files that no version needs are looked for after a batch; never with `every` 0."""
+    """Say whether a batch is followed by a look for files that no version needs; none is with `every` 0."""
     return compacts(batch, every * DELETIONS)
 
 
