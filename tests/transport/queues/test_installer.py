@@ -10,10 +10,11 @@ import pytest
 
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.postgresql.database import Database
+from rowbus.database.statements import Statement, control
 from rowbus.errors import ConfigurationError, InvalidAddressError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog import postgresql as catalog
-from rowbus.transport.queues.installer import create_queue, create_schema, require_queues
+from rowbus.transport.queues.installer import create_queue, create_schema, make_table, require_queues
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.fixtures.sessions import bodies, put
 
@@ -51,6 +52,35 @@ async def test_creating_at_the_same_moment_ends_well_for_everybody(
         assert bodies(session, QueueTable(address)) == [b"1"]
 
 
+async def test_who_was_slower_waits_until_the_server_has_told_of_the_table(eight: list[AsyncSession]) -> None:
+    """It tells others after the creator's commit, before the creator's locks go: until then there is no such table."""
+    creating, slower, looking, *_ = eight
+    await create_queue(creating, SALES)
+    await creating.connection.execute('begin; lock table "Sales" in access exclusive mode')
+
+    made = asyncio.create_task(make_table(slower, BlindTable(SALES)))
+    async with asyncio.timeout(20):
+        await await_blocked(looking, slower)
+    assert not made.done()
+    await creating.connection.execute("commit")
+
+    assert not await made
+
+
+class BlindTable(QueueTable):
+    """A queue whose creation does not look whether it is there: as of a session that was not told yet."""
+
+    def create(self) -> list[Statement[None]]:
+        """Create it."""
+        return [control(b'create table "Sales" (id uuid)', "Failed to create a queue")]
+
+
+async def await_blocked(looking: AsyncSession, waiting: AsyncSession) -> None:
+    blocked, pid = "select pg_blocking_pids(%s) <> '{}'", waiting.connection.info.backend_pid
+    while await (await looking.connection.execute(blocked, [pid])).fetchone() != (True,):  # noqa: ASYNC110 - the server's
+        await asyncio.sleep(0)
+
+
 async def test_a_queue_in_use_is_found_without_waiting_and_changed_without_stopping_it(
     eight: list[AsyncSession], session: Session
 ) -> None:
@@ -64,9 +94,7 @@ async def test_a_queue_in_use_is_found_without_waiting_and_changed_without_stopp
     async with asyncio.timeout(20):
         await create_queue(starting, SALES, body_string=True)
     changing = asyncio.create_task(create_queue(starting, SALES, body_string=True, notify_trigger=True))
-    blocked, pid = "select pg_blocking_pids(%s) <> '{}'", starting.connection.info.backend_pid
-    while await (await sending.connection.execute(blocked, [pid])).fetchone() != (True,):  # noqa: ASYNC110 - the server's
-        await asyncio.sleep(0)
+    await await_blocked(sending, starting)
     await sending.connection.execute("insert into \"Sales\" (id, headers) values (gen_random_uuid(), '{}')")
     assert not changing.done()
 

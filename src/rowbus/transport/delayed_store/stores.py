@@ -7,17 +7,18 @@ exactly once; elsewhere each transaction here is its own, and delivery is at lea
 from __future__ import annotations
 
 import logging
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
 from rowbus.database.backends import addresses_of, borrow_async, open_database
 from rowbus.database.statements import run_steps
-from rowbus.errors import AlreadyThereError, ConfigurationError
+from rowbus.errors import ConfigurationError
 from rowbus.messages.address import PostgresAddresses
 from rowbus.messages.sqlserver_address import SqlServerAddresses
 from rowbus.transport.delayed_store.protocol import DelayedMessageStore
 from rowbus.transport.delayed_store.table import delayed_store_table
+from rowbus.transport.queues.installer import make_table
 from rowbus.transport.queues.owners import refuse_foreign
 
 if TYPE_CHECKING:
@@ -55,11 +56,9 @@ class _TableStore(DelayedMessageStore):
         session = await self._session()
         if await session.run(self._table.exists()):
             self._refuse_other(await session.run(self._table.is_store()))
+            await run_steps(session, refuse_foreign(self._table.address))
         else:
-            with suppress(AlreadyThereError):
-                async with session.transaction():
-                    await session.run_all(self._table.create())
-        await run_steps(session, refuse_foreign(self._table.address))
+            await make_table(session, self._table)
 
     def _refuse_other(self, is_store: bool) -> None:  # noqa: FBT001 - an answer
         if not is_store:

@@ -13,7 +13,7 @@ import random
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from rowbus.database.statements import run_steps
+from rowbus.database.statements import Statement, load, no_rows, run_steps
 from rowbus.errors import (
     AlreadyThereError,
     ConfigurationError,
@@ -22,6 +22,7 @@ from rowbus.errors import (
     SchemaNotFoundError,
     StorageError,
 )
+from rowbus.messages.address import QueueAddress
 from rowbus.running.backoff import jittered
 from rowbus.transport.queues.owners import refuse_foreign
 from rowbus.transport.queues.table import queue_table
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rowbus.database.sessions import AsyncSession
-    from rowbus.database.statements import Statement, UserSession
-    from rowbus.messages.address import QueueAddress
+    from rowbus.database.statements import UserSession
     from rowbus.transport.queues.catalog.table import Catalog
     from rowbus.transport.queues.records.table import OwnTable
     from rowbus.transport.queues.table import MessageTable, QueueTable, RecordTable
@@ -116,8 +116,8 @@ async def ensure_table(session: AsyncSession, table: MessageTable | RecordTable,
 
 
 async def _make(session: AsyncSession, table: MessageTable | RecordTable, called: str) -> None:
-    await make_table(session, table)
-    logger.info("Created %s %s", called, table.address)
+    if await make_table(session, table):
+        logger.info("Created %s %s", called, table.address)
 
 
 async def create_schema(session: AsyncSession, catalog: Catalog, schema: str) -> bool:
@@ -148,18 +148,31 @@ async def require_table(session: AsyncSession, own: OwnTable) -> None:
         )
 
 
-async def make_table(session: UserSession, table: MessageTable | RecordTable) -> None:
-    """Create a table that is missing; another may create it at the same moment. Raises as `create_queue`."""
+async def make_table(session: UserSession, table: MessageTable | RecordTable) -> bool:
+    """Create a table that is missing; say whether no other did at the same moment. Raises as `create_queue`."""
     address = table.address
     try:
         await _run_in_transaction(session, table.create(), address)
     except AlreadyThereError:  # another was faster
+        await session.run_all(_await_creator(address))
         await run_steps(session, refuse_foreign(address))
+        return False
     except (QueueNotFoundError, SchemaNotFoundError) as error:
         raise ConfigurationError(
             f"{address} cannot be created: the schema {address.schema!r} does not exist; create it (`rowbus queue "
             "create --create-schema`) or choose another."
         ) from error
+    return True
+
+
+def _await_creator(address: QueueAddress) -> list[Statement[None]]:
+    """Have a table that another has just created be there for this session; on SQL Server it is."""
+    if address.backend != QueueAddress.backend:
+        return []
+    query = load(
+        "transport/queues/sql/postgresql/await_creator.sql", failing="Failed to await a table's creator"
+    )
+    return [Statement(query, {"schema_name": address.schema, "relation_name": address.table}, no_rows)]
 
 
 async def _change(
