@@ -43,7 +43,7 @@ LIMITS = {
     "fail": Limits(Limit(45), Limit(267), Limit(949)),
     "delayed": Limits(Limit(28), Limit(125), Limit(160)),
     "event": Limits(Limit(34), Limit(189), Limit(286)),
-    "sink": Limits(Limit(19, 18), Limit(127, 125), Limit(236, 232)),
+    "sink": Limits(Limit(19, 18), Limit(125), Limit(234, 232)),
     "lake": Limits(Limit(40), Limit(348, 305), Limit(636, 626)),
     "retry": Limits(Limit(32, 26), Limit(175, 108), Limit(310, 176)),
 }

@@ -172,7 +172,7 @@ def _await_creator(address: QueueAddress) -> list[Statement[None]]:
     query = load(
         "transport/queues/sql/postgresql/await_creator.sql", failing="Failed to await a table's creator"
     )
-    return [Statement(query, {"schema_name": address.schema, "relation_name": address.table}, no_rows)]
+    return [Statement(query, {"schema": address.schema, "table": address.table}, no_rows)]
 
 
 async def _change(

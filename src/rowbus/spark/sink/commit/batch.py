@@ -9,11 +9,11 @@ and its row in the registry are created in the transaction that fills the stage,
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
-from rowbus.messages.message import new_message_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -92,7 +92,7 @@ class SinkId:
 
 def new_writer() -> str:
     """Return a random name for a writer, a part of the names of its stages and prepared transactions."""
-    return _digest(new_message_id())[:12]
+    return os.urandom(6).hex()
 
 
 def stage_name(writer: str, task: Task) -> str:

@@ -4,4 +4,4 @@
 select pg_catalog.pg_relation_size(c.oid)
 from pg_catalog.pg_class as c
 inner join pg_catalog.pg_namespace as n on c.relnamespace = n.oid
-where n.nspname = :'schema_name'::text and c.relname = :'relation_name'::text
+where n.nspname = :'schema'::text and c.relname = :'table'::text
