@@ -30,7 +30,8 @@ def resolve_dsn(given: str | None = None) -> str:
     """Return the connection string to use: the one given, else ROWBUS_DATABASE's, else the embedded server's.
 
     The embedded server is started, which takes about a second, or joined, and runs until this process ends at least.
-    Raises EmbeddedServerError when the embedded server is needed and missing or does not start. Blocks.
+    Raises EmbeddedServerError when the embedded server is needed and missing or does not start, and as `named_dsn`.
+    Blocks.
     """
     if found := named_dsn(given):
         return found
@@ -40,7 +41,12 @@ def resolve_dsn(given: str | None = None) -> str:
 
 
 def named_dsn(given: str | None = None) -> str | None:
-    """Return the connection string given, else ROWBUS_DATABASE's; None where only the embedded server is left."""
+    """Return the connection string given, else ROWBUS_DATABASE's; None where only the embedded server is left.
+
+    Raises ConfigurationError for an empty text, as of a variable that is not set.
+    """
+    if given is not None and not given.strip():
+        raise ConfigurationError("An empty text names no database: give none (None), or one of yours.")
     return given or os.environ.get(DATABASE_VARIABLE) or None
 
 
