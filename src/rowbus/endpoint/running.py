@@ -45,7 +45,6 @@ from rowbus.transport.pubsub.subscribers import Subscribers
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.destination_rule import ANY_QUEUE, Destinations
-from rowbus.transport.queues.lookout import lookout_of
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import Callbacks
 from rowbus.transport.receiving.dispatcher import Dispatcher
@@ -160,7 +159,6 @@ class RunningEndpoint:
             self.dispatcher,
             seclusion=self._seclusion,
             gate=self._gate,
-            lookout=lookout_of(self.database) if parts.settings.notifications else None,
         )
         receiver.places, receiver.inbox = self._places, self._inbox
         paused = {address} if address in parts.queues else {address, parts.address}

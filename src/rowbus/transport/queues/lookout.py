@@ -79,14 +79,15 @@ class Lookout:
     """Watches queues of one database. For one event loop."""
 
     def __init__(self, database: Database) -> None:
-        """QueueWatch in this database. No I/O."""
+        """Watch in this database. No I/O."""
         self._database = database
         self._members: set[QueueWatch] = set()
         self._due: dict[
             QueueWatch, tuple[float, float]
         ] = {}  # when each is looked for next, after what pause
         self._session: AsyncSession | None = None
-        self._heard: dict[str, QueueWatch] = {}  # by channel, what the session listens for
+        self._heard: dict[str, set[QueueWatch]] = {}  # by channel, for whom the session listens
+        self._hearers: set[QueueWatch] = set()  # all of them
         self._shown: set[QueueWatch] = set()  # whom the session shows as receiving
         self._shows_full_disk = False
         self._muted: set[QueueWatch] = set()
@@ -107,11 +108,7 @@ class Lookout:
         self._members.add(watch)
         due = asyncio.get_running_loop().time() + seconds
         self._due[watch] = (due, seconds)
-        if (
-            due < self._until
-            or watch in self._muted
-            or self._heard.get(watch.table.address.channel) is not watch
-        ):
+        if due < self._until or watch in self._muted or watch not in self._hearers:
             self._muted.discard(watch)
             self._change()
         if self._task is None:
@@ -129,7 +126,7 @@ class Lookout:
 
     def mute(self, watch: QueueWatch) -> None:
         """Have the server not notify of a queue that is busy."""
-        if watch in self._heard.values():
+        if watch in self._hearers:
             self._muted.add(watch)
             self._change()
 
@@ -196,15 +193,23 @@ class Lookout:
     async def _listen(self, session: AsyncSession) -> None:
         """Listen for what waits, and no longer for what is busy: in transactions that end before the looks begin."""
         muted, self._muted = self._muted, set()
-        for watch in muted:
-            if self._heard.pop(watch.table.address.channel, None) is not None:
+        for watch in muted & self._hearers:
+            self._hearers.discard(watch)
+            channel = watch.table.address.channel
+            self._heard[channel].discard(watch)
+            if not self._heard[channel]:
+                del self._heard[channel]
                 await session.run_all(watch.table.unlisten())
-        unheard = self._due.keys() - set(self._heard.values())  # none of hundreds, most of the time
+        unheard = self._due.keys() - self._hearers  # none of hundreds, most of the time
         if not unheard:
             return
-        new = [watch for watch in unheard if watch.table.address.channel not in self._heard]
-        await session.run_all([statement for watch in new for statement in watch.table.listen()])
-        self._heard |= {watch.table.address.channel: watch for watch in new}
+        new = {watch.table.address.channel: watch for watch in unheard}
+        await session.run_all(
+            [each for name, watch in new.items() if name not in self._heard for each in watch.table.listen()]
+        )
+        self._hearers |= unheard
+        for watch in unheard:
+            self._heard.setdefault(watch.table.address.channel, set()).add(watch)
 
     async def _show(self, session: AsyncSession) -> None:
         """Have operators see for whom the process works; a server that refuses the locks hides it, and no more."""
@@ -258,8 +263,9 @@ class Lookout:
             if not hearing.done():
                 await cancel([hearing])
         for channel in () if hearing.cancelled() else hearing.result():
-            if (watch := self._heard.get(channel)) is not None and not self._wake(watch):
-                self._hinted.add(watch)
+            for watch in self._heard.get(channel, ()):
+                if not self._wake(watch):
+                    self._hinted.add(watch)
 
     def _change(self) -> None:
         """Have what changed be seen to; what waits for notifications first hears those that are there."""
@@ -277,6 +283,7 @@ class Lookout:
         """Forget the session, and what depends on it; return it to be closed."""
         session, self._session = self._session, None
         self._heard.clear()
+        self._hearers.clear()
         self._shown.clear()
         self._shows_full_disk = False
         self._muted.clear()

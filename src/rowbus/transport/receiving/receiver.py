@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from rowbus.transport.limits.gate import Gate
     from rowbus.transport.limits.places import PlaceKeeper
     from rowbus.transport.pauses.table import Hold
-    from rowbus.transport.queues.lookout import Lookout
     from rowbus.transport.queues.table import OversizedMessage
     from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.receiving.dispatcher import Dispatcher
@@ -110,11 +109,10 @@ class Receiver(Service):
         *,
         seclusion: Seclusion | None = None,
         gate: Gate | None = None,
-        lookout: Lookout | None = None,
     ) -> None:
         """Take the queue to receive from, and what processes its messages. No I/O.
 
-        Receivers of one process share `seclusion`, `gate`, the rate limits, and `lookout`, which looks and listens.
+        Receivers of one endpoint share `seclusion`, and `gate`, the rate limits.
         """
         alarm = Alarm(callbacks.on_critical_error, settings.time_to_trigger_circuit_breaker)
         peeking, self.processing = _breakers(address, alarm)
@@ -145,7 +143,7 @@ class Receiver(Service):
         self._table = queue_table(address)
         delay = settings.peek_delay.total_seconds()
         self._looks = QueueLooks(self._table, delay, self._look_again, peeking)
-        self.peeking = make_peeking(database, self._looks, lookout, notifications=settings.notifications)
+        self.peeking = make_peeking(database, self._looks, notifications=settings.notifications)
         self._unprocessable = UnprocessableRows(
             address, callbacks, most_bytes=settings.max_message_size, notify=settings.notifications
         )
@@ -402,7 +400,7 @@ class Receiver(Service):
             async with asyncio.timeout(BUSY_AFTER):
                 await self.permits.over()
         except TimeoutError:
-            await self.peeking.mute()
+            self.peeking.mute()
             await self.permits.only_travels()
         return current.received > 0
 

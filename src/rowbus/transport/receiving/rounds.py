@@ -25,8 +25,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rowbus.running.backoff import LookPauses, jittered
-from rowbus.running.waiting import pause_unless_notified
-from rowbus.transport.queues.lookout import QueueWatch
+from rowbus.running.waiting import pause
+from rowbus.transport.queues.lookout import QueueWatch, lookout_of
 from rowbus.transport.receiving.decisions import FROM_THE_START, LowerBound
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Peeking(Protocol):
         """Wait for the next look; `worked`: what was found was received. Raises StorageError."""
         raise NotImplementedError
 
-    async def mute(self) -> None:
+    def mute(self) -> None:
         """Have the server not notify while the queue is busy."""
         raise NotImplementedError
 
@@ -107,39 +107,31 @@ class Peeking(Protocol):
 
 
 class OwnPeeking:
-    """Looks on a session of its own, which listens unless it must not."""
+    """Looks on a session of its own, as often as the settings say: nothing notifies it."""
 
     patience = None
 
-    def __init__(self, database: Database, looks: QueueLooks, *, notifications: bool) -> None:
+    def __init__(self, database: Database, looks: QueueLooks) -> None:
         """Look at a queue of this database. No I/O."""
         self._database = database
         self._looks = looks
-        self._notifications = notifications
         self._session: AsyncSession | None = None
-        self.listens = False
 
     async def look(self) -> bool:
         """Look."""
         session = await self._connected()
-        if self._notifications and not self.listens:
-            await session.run_all(self._looks.table.listen())
-            self.listens = True
         began = self._looks.clock()
         found = await session.run(self._looks.statement(), within=PEEKED_WITHIN)
         self._looks.looked(found, self._looks.clock() - began)
         return found > 0
 
     async def rest(self, *, worked: bool) -> None:
-        """Go on at once after work, else wait for a notification."""
-        if not worked and self._session is not None:
-            await pause_unless_notified(self._session, self._looks.woken, self._looks.pause())
+        """Go on at once after work, else wait for the next look."""
+        if not worked:
+            await pause(self._looks.woken, self._looks.pause())
 
-    async def mute(self) -> None:
-        """Listen no more, until the next look."""
-        if self.listens and self._session is not None:
-            await self._session.run_all(self._looks.table.unlisten())
-            self.listens = False
+    def mute(self) -> None:
+        """Do nothing: nothing notifies."""
 
     @asynccontextmanager
     async def session(self) -> AsyncGenerator[AsyncSession]:
@@ -148,7 +140,6 @@ class OwnPeeking:
 
     async def release(self) -> None:
         """Close the session."""
-        self.listens = False
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
@@ -191,7 +182,7 @@ class SharedPeeking:
         in_vain, self._found = self._found and not worked, False
         self._found = await self._watch.wait(self._looks.pause() if in_vain else 0.0)
 
-    async def mute(self) -> None:
+    def mute(self) -> None:
         """Have the lookout listen no more, until the next rest."""
         self._watch.mute()
 
@@ -213,13 +204,10 @@ class SharedPeeking:
         return self._looks.pause()
 
 
-def make_peeking(
-    database: Database, looks: QueueLooks, lookout: Lookout | None, *, notifications: bool
-) -> Peeking:
-    """Return what looks at a queue: the lookout, if there is one."""
-    if lookout is None:
-        return OwnPeeking(database, looks, notifications=notifications)
-    return SharedPeeking(database, looks, lookout)
+def make_peeking(database: Database, looks: QueueLooks, *, notifications: bool) -> Peeking:
+    """Return what looks at a queue: the lookout, unless nothing is to notify it, or can."""
+    lookout = lookout_of(database) if notifications else None
+    return OwnPeeking(database, looks) if lookout is None else SharedPeeking(database, looks, lookout)
 
 
 class Travel(NamedTuple):
