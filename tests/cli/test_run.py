@@ -185,6 +185,23 @@ def test_draining_finishes_what_is_in_hand_and_takes_no_more(shop: CommandLine, 
 
 
 @pytest.mark.one_version
+def test_a_second_signal_ends_a_start_that_waits(shop: CommandLine, ask: Ask) -> None:
+    with psycopg.connect(shop.database) as other:
+        other.execute('lock table "Sales.Delayed"')
+        serving = shop.start("run", "shop:endpoint")
+        await_that(
+            lambda: bool(ask("select 1 from pg_stat_activity where wait_event_type = 'Lock'")),
+            "the start to wait",
+        )
+
+        serving.tell(signal.SIGTERM)
+        serving.wait_for(DRAINING)
+        serving.tell(signal.SIGTERM)
+
+        assert serving.wait() == 0
+
+
+@pytest.mark.one_version
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("kind", ["Wait", "Block"])
 def test_a_second_signal_stops_at_once_and_what_was_in_hand_goes_back(

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from psycopg import errors, sql
 
+from rowbus.database.backends import borrow
 from rowbus.database.postgresql.arrow import _adbc_errors
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.postgresql.database import Database
@@ -281,6 +282,15 @@ def test_no_error_of_the_driver_leaves_a_session(session: Session, queue: QueueT
         with pytest.raises(RowbusError) as caught:
             attempt()
         assert isinstance(caught.value.__cause__, psycopg.Error | UnicodeEncodeError)
+
+
+@pytest.mark.one_version
+def test_a_letter_that_a_connection_cannot_write_is_named(database: str, queue: QueueTable) -> None:
+    with (
+        psycopg.connect(database, client_encoding="latin1") as connection,
+        pytest.raises(StorageError, match="'5 €' holds '€', which is no character in latin-1"),
+    ):
+        borrow(connection).session().run(queue.holds("5 €"))
 
 
 @every("said", ['password authentication failed for user "shop"', "no password supplied"])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.checks import run_checks
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError, call_command, execute_from_command_line
 from django.db import connections
 from django.test import override_settings
 from psycopg.conninfo import conninfo_to_dict
@@ -107,6 +107,14 @@ def test_run_says_where_an_endpoint_belongs_when_there_is_none(install: Install)
         call_command("rowbus", "run")
 
 
+def test_a_mistake_on_the_command_line_is_said_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        execute_from_command_line(["manage.py", "rowbus", "--using", "nowhere", "queue", "list"])
+
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "CommandError: There is no 'nowhere' in DATABASES; it has 'default'.\n"
+
+
 # ------------------------------------------------------------------------------------------------------------ checks
 
 
@@ -116,27 +124,27 @@ def test_a_project_without_mistakes_passes(install: Install) -> None:
     assert problems() == []
 
 
-MISTAKES = {
-    "rowbus.E001": ("import no_such_module_at_all", "No module named 'no_such_module_at_all'"),
-    "rowbus.E002": ('import rowbus.django\nsales = rowbus.django.Endpoint("Sales")', "has no handlers"),
-    "rowbus.E003": (good(using="nowhere"), "There is no 'nowhere' in DATABASES"),
-    "rowbus.E004": (good(using="lite"), "has the engine 'django.db.backends.sqlite3'"),
-    "rowbus.W001": (
+MISTAKES = [
+    ("rowbus.E001", "import no_such_module_at_all", "No module named 'no_such_module_at_all'"),
+    ("rowbus.E002", 'import rowbus.django\nsales = rowbus.django.Endpoint("Sales")', "has no handlers"),
+    ("rowbus.E003", good(using="nowhere"), "There is no 'nowhere' in DATABASES"),
+    ("rowbus.E003", good(using="lite"), "has the engine 'django.db.backends.sqlite3'"),
+    (
+        "rowbus.W001",
         good().replace("rowbus.django.Endpoint", "rowbus.Endpoint").replace(', using="default"', ""),
         "is a rowbus.Endpoint: Django's ORM works outside of the receive transaction",
     ),
-}
+]
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_check_finds_it(install: Install, mistake: str) -> None:
+@pytest.mark.parametrize("mistake, text, said", MISTAKES)
+def test_a_check_finds_it(install: Install, mistake: str, text: str, said: str) -> None:
     connections.settings["lite"] = {
         **connections.settings["default"],
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": ":memory:",
         "OPTIONS": {},
     }
-    text, said = MISTAKES[mistake]
     install(text)
 
     try:

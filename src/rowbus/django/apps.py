@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.apps import AppConfig
 from django.core.checks import register
 
-from rowbus.django.checks import check_databases, check_endpoints
+from rowbus.django.checks import check_endpoints
 
 
 class RowbusConfig(AppConfig):
@@ -16,6 +16,5 @@ class RowbusConfig(AppConfig):
     verbose_name = "Rowbus"
 
     def ready(self) -> None:
-        """Register the checks."""
-        register(check_databases)
+        """Register the check."""
         register(check_endpoints)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.checks import CheckMessage, Error
 from django.core.checks import Warning as Remark
-from django.db import connections
 
 from rowbus import ConfigurationError, RowbusError
 from rowbus.django.databases import dsn_of
@@ -40,21 +39,8 @@ def _looked_at(name: str, endpoint: Any) -> Iterator[CheckMessage]:  # noqa: ANN
             hint="Make it a rowbus.django.Endpoint, or silence this where no handler uses the ORM.",
             id="rowbus.W001",
         )
-    elif endpoint.using not in connections.settings:
-        yield Error(f"There is no {endpoint.using!r} in DATABASES.", obj=name, id="rowbus.E003")
-
-
-def check_databases(**_given: Any) -> list[CheckMessage]:  # noqa: ANN401 - as above
-    """Look whether the databases of the endpoints are PostgreSQL's, by psycopg 3."""
+        return
     try:
-        aliases = {one.using for one in endpoints().values() if isinstance(one, Endpoint)}
-    except (RowbusError, ImportError):
-        return []  # said by check_endpoints
-    return [problem for alias in sorted(aliases & set(connections.settings)) for problem in _database(alias)]
-
-
-def _database(alias: str) -> Iterator[CheckMessage]:
-    try:
-        dsn_of(alias)
+        dsn_of(endpoint.using)
     except ConfigurationError as error:
-        yield Error(str(error), id="rowbus.E004")
+        yield Error(str(error), obj=name, id="rowbus.E003")

@@ -115,10 +115,16 @@ async def run_until_signalled(service: Stoppable, drain: float | None = None) ->
 
 
 async def _serve(service: Stoppable, signals: asyncio.Queue[int], drain: float | None) -> None:
-    await service.start()
-    first = await signals.get()
-    logger.info("%s: finishing what is in hand; a second signal interrupts it", signal.Signals(first).name)
-    draining = asyncio.ensure_future(service.stop())
+    starting, first = asyncio.ensure_future(service.start()), asyncio.ensure_future(signals.get())
+    try:
+        await asyncio.wait([starting, first], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+        name = signal.Signals(await first).name
+    finally:
+        first.cancel()
+    logger.info("%s: finishing what is in hand; a second signal interrupts it", name)
+    draining = asyncio.ensure_future(_drain(service, starting))
     again = asyncio.ensure_future(_interruption(signals))
     await asyncio.wait([draining, again], timeout=drain, return_when=asyncio.FIRST_COMPLETED)
     if not draining.done():
@@ -128,6 +134,12 @@ async def _serve(service: Stoppable, signals: asyncio.Queue[int], drain: float |
     ended, _ = await asyncio.gather(draining, again, return_exceptions=True)
     if isinstance(ended, Exception):
         raise ended
+
+
+async def _drain(service: Stoppable, starting: asyncio.Future[None]) -> None:
+    """Let the start end, then what is in hand; to cancel this interrupts the one as the other."""
+    await starting
+    await service.stop()
 
 
 async def _interruption(signals: asyncio.Queue[int]) -> None:

@@ -65,7 +65,7 @@ _TOGETHER = (
     ". This pooler lends a connection for one statement, and a message takes several in one transaction: have it do so "
     "for a transaction (PgBouncer: pool_mode = transaction), or connect to the server itself"
 )
-_NO_TEXT = "{!r} holds half of a surrogate pair, which is not a character"
+_NO_TEXT = "{0.object!r} holds {1!r}, which is no character in {0.encoding}, the connection's client_encoding"
 _LIMIT_EXCEEDED = "53400"
 _LOCKED = "55P03"  # a lock was not to be had in time
 _IO_ERROR = "58030"
@@ -94,7 +94,8 @@ def translate(
     """
     if is_a(given, UnicodeEncodeError):
         doing = "The database was given no text" if query is None else query.failing
-        return StorageError(f"{doing}: {_NO_TEXT.format(given.object)}", sqlstate=None, transient=False)
+        said = _NO_TEXT.format(given, given.object[given.start])
+        return StorageError(f"{doing}: {said}", sqlstate=None, transient=False)
     error = cast("psycopg.Error", given)
     state = sqlstate_of(error)
     transient = is_transient(error) or (sends and state == _LOCKED)

@@ -33,7 +33,7 @@ class Command(BaseCommand):
 
     def run_from_argv(self, argv: list[str]) -> None:
         """Take everything that follows as the command's, options too."""
-        self.handle(words=argv[2:])
+        super().run_from_argv([*argv[:2], "--", *argv[2:]])
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take words, for `call_command`."""
