@@ -529,6 +529,12 @@ def test_what_was_written_while_a_table_was_not_captured_is_copied(lake: Followi
     lake.run("select pgq.capture_table('orders', 'changes')")
     lake.apply()
     assert [*map(len, (lake.rows("public.part"), lake.rows("public.orders")))] == [2, 2]
+    lake.run("alter table orders disable trigger all", "insert into orders values (3)")
+    lake.run("alter table orders enable trigger all", "delete from parted")
+    lake.apply()
+    assert len(lake.rows("public.orders")) == 3
+    lake.run("select pgq.capture_table('orders', 'changes')", "insert into orders values (4)")
+    lake.apply()
     copies = lake.folder.copies("public.orders")
     lake.run("select pgq.capture_table('orders', 'changes', 'json', '{backup}')")
     lake.apply()

@@ -178,3 +178,12 @@ def test_each_failure_is_begun_again_as_long_as_it_may_pass(
 )
 def test_the_end_of_java_is_said_in_one_sentence(error: Exception) -> None:
     assert str(explain(error)) == JAVA_ENDED
+
+
+def test_what_python_raised_in_a_task_is_said_without_its_stack() -> None:
+    text = (
+        "[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_EXCEPTION] An exception was thrown from the "
+        'Python worker: Traceback (most recent call last):\n  File "files.py", line 128, in add\n    write(batch)\n'
+        "OSError: [Errno 28] No space left on device\n SQLSTATE: 38000\n\tat org.apache.spark.api.python.Runner.read()"
+    )
+    assert str(explain(Exception(text))) == "Spark failed: OSError: [Errno 28] No space left on device"

@@ -588,6 +588,18 @@ def test_what_was_written_while_a_table_was_not_captured_is_copied_at_the_next_r
     assert not shop.copy()
 
 
+def test_columns_that_are_computed_when_they_are_read_are_null_as_in_events(shop: Shop) -> None:
+    if shop.connection.info.server_version < 180000:
+        pytest.skip("this server has no virtual columns")
+    run = shop.connection.execute
+    run("create table doubled (id int primary key, shown int generated always as (id * 2) not null)")
+    run("select pgq.capture_table('doubled', 'changes'); insert into doubled values (1)")
+    shop.copy()
+    run("insert into doubled values (2)")
+    assert shop.apply()
+    assert run("select id from copy.doubled where shown is null order by 1").fetchall() == [(1,), (2,)]
+
+
 def test_a_table_that_is_gone_stops_no_batch(shop: Shop) -> None:
     told = list[str]()
     shop.copy()

@@ -99,7 +99,7 @@ def _may_pass(error: RowbusError, failures: Failures) -> bool:
 
 
 def _first_lines(text: str) -> str:
-    lines = [
-        line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")
-    ]
+    """Return the first lines at the margin, which a stack is not; of a Python traceback, its error."""
+    said = text.rpartition("Traceback (most recent call last):")[2]
+    lines = [line.strip() for line in said.splitlines() if line.strip() and not line[0].isspace()]
     return " ".join(lines[:4])[:600] or "Spark gave no reason."

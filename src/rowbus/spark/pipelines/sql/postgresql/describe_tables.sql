@@ -1,5 +1,6 @@
 -- Say what a replica of the tables captured into a log has to look like: name, columns with their types (and schema),
--- those that are NOT NULL, the key (none: rows are counted), what the trigger was told, the statement that copies the rows, and a
+-- those that are NOT NULL, the key (none: rows are counted), what the trigger was told, the statement that copies the rows
+-- (those computed when they are read are NULL, as in events), and a
 -- text that is another after each event that tells of a change of shape by this table's name (they are counted: one may commit
 -- after a later one, or be told late of a table that had the name before), with other partitions, and when the table was captured
 -- no longer for a while; and whether the key is deferrable.
@@ -71,7 +72,9 @@ cross join lateral (
             ', ' order by a.attnum
         ) as list
     from pg_catalog.pg_attribute as a
-    cross join lateral pgq.column_mask(status.arguments, a.attname::text) as mask (rule)
+    cross join lateral (
+        select case a.attgenerated when 'v' then 'null' else pgq.column_mask(status.arguments, a.attname) end
+    ) as mask (rule)
     where
         a.attrelid = class.oid and a.attnum > 0 and not a.attisdropped
         and a.attname <> all(coalesce(string_to_array(options.o_ignored, ','), '{}'))

@@ -15,7 +15,8 @@ return (
 
 -- The row triggers of this database that put changes into a queue, and whether there is generated code for them: yes,
 -- stale (the table has changed since; maint_capture makes it anew) or no (nothing to gain, or not made yet). told numbers the
--- shapes that the log was told, and is null without one.
+-- shapes that the log was told, and is null without one. trigger_id is another number once a trigger was disabled, and once
+-- it was enabled again, for its rows may have changed untold: ALTER TABLE alone leaves its dependencies as they are.
 create or replace view pgq.capture_status as
 select
     n.nspname || '.' || c.relname as table_name,
@@ -36,7 +37,14 @@ select
         from pgq.capture_shape as s
         where s.cs_table = t.tgrelid and s.cs_queue = a.args[0] and s.cs_trigger = t.tgname
     ) as told,
-    t.oid as trigger_id
+    case
+        when exists (
+            select
+            from pg_catalog.pg_depend as d
+            where d.classid = 'pg_catalog.pg_trigger'::regclass and d.objid = t.oid and d.xmin = t.xmin
+        ) then t.oid
+        else t.xmin::text::oid
+    end as trigger_id
 from pg_catalog.pg_trigger as t
 inner join pg_catalog.pg_class as c on t.tgrelid = c.oid
 inner join pg_catalog.pg_namespace as n on c.relnamespace = n.oid
