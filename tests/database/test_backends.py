@@ -12,7 +12,7 @@ import sqlalchemy.orm
 
 import rowbus
 from rowbus.database import backends
-from rowbus.database.location import DATABASE_VARIABLE
+from rowbus.database.location import DATABASE_VARIABLE, resolve_dsn
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.cursors import CURSORS
 from rowbus.errors import ConfigurationError, InvalidAddressError
@@ -47,7 +47,7 @@ def test_a_time_that_python_has_not_is_read_as_the_nearest(time: str, read: str,
 # ------------------------------------------------------------------------------------------------ connection strings
 
 
-@every("dsn", [POSTGRESQL, "host=somewhere dbname=shop", "postgres://host/mssql://x"])
+@every("dsn", [POSTGRESQL, "host=somewhere dbname=shop", "", "postgres://host/mssql://x"])
 def test_whatever_does_not_say_otherwise_is_postgresql(dsn: str) -> None:
     assert backends.addresses_of(dsn) == PostgresAddresses("public")
 
@@ -67,7 +67,7 @@ def test_without_a_string_the_environment_tells(monkeypatch: pytest.MonkeyPatch)
     assert backends.addresses_of(None) == SqlServerAddresses("dbo", "shop")
     assert backends.addresses_of(POSTGRESQL) == PostgresAddresses("public")
     with pytest.raises(ConfigurationError, match="names no database"):
-        backends.addresses_of(" ")  # as a variable that is not set: not the environment's, nor the embedded server's
+        resolve_dsn(" ")  # as a variable that is not set
 
 
 def test_an_address_finds_the_tables_of_its_database() -> None:

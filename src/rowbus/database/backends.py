@@ -9,12 +9,13 @@ as a literal, quoted by the database's own rules.
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from rowbus.database.location import named_dsn, refuse_alchemy, refuse_scheme
+from rowbus.database.location import DATABASE_VARIABLE, refuse_alchemy, refuse_scheme
 from rowbus.database.postgresql import borrowed, database
 from rowbus.database.postgresql.connection import look_up_in_catalog
 from rowbus.errors import ConfigurationError
@@ -89,7 +90,7 @@ def addresses_of(dsn: str | None, schema: str | None = None) -> Addresses:
 
     `schema` is that of what is named without one; None: the database's default. No I/O.
     """
-    found = named_dsn(dsn) or ""
+    found = dsn or os.environ.get(DATABASE_VARIABLE) or ""
     other = _of_string(found)
     return PostgresAddresses(schema or DEFAULT_SCHEMA) if other is None else other.addresses_of(found, schema)
 

@@ -18,6 +18,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.running.service import Stoppable
 from rowbus.running.setting_types import require_type
 from rowbus.running.telemetry.service import MeasuredService
+from rowbus.running.waiting import cancel
 from rowbus.running.workers import leaves_by_itself
 
 if TYPE_CHECKING:
@@ -121,6 +122,9 @@ async def _serve(service: Stoppable, signals: asyncio.Queue[int], drain: float |
         if starting.done():
             starting.result()
         name = signal.Signals(await first).name
+    except asyncio.CancelledError:
+        await cancel([starting])
+        raise
     finally:
         first.cancel()
     logger.info("%s: finishing what is in hand; a second signal interrupts it", name)
