@@ -208,7 +208,7 @@ async def test_what_the_server_said_at_the_end_is_known_though_the_driver_took_i
     """On a busy machine the driver reads an answer, and in the same breath that the session's time is over."""
     await received(receiver, queue)
     pid = receiver.connection.info.backend_pid
-    await receiver.connection.execute("set idle_in_transaction_session_timeout = '10ms'")
+    await receiver.connection.execute("set idle_in_transaction_session_timeout = '300ms'")
     answered = asyncio.ensure_future(receiver.connection.execute("select 1"))
     await asyncio.sleep(0)  # it is sent
     while session.connection.execute("select from pg_stat_activity where pid = %s", [pid]).rowcount:

@@ -20,6 +20,7 @@ from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings
 from rowbus.transport.delayed_store.service import DelayedStoreService, Owner, timeouts_queue
 from rowbus.transport.delayed_store.table import QUALIFIER
 from rowbus.transport.queues.destination_rule import moved_destinations
+from rowbus.transport.queues.lookout import lookout_of
 from rowbus.transport.receiving.dispatcher import NativeDelays, NoDelays
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ class NativeDelayService:
             native,
             parts.alarm,
             notifications=settings.notifications,
+            lookout=lookout_of(database) if settings.notifications else None,
         )
 
     async def install(self, session: AsyncSession) -> None:

@@ -37,7 +37,6 @@ async def test_a_mover_that_stands_by_says_who_has_the_lock(
     await require_shown_locks(backend)
     await delayed.create()
     table = delayed_table(delayed.address)
-    await delayed.insert("{}", due_in=3600)
     holder = await backend.database.connect()
     assert await holder.run(table.try_lead())
     caplog.set_level(logging.INFO, "rowbus")

@@ -24,7 +24,7 @@ from rowbus.running.waiting import pause_unless_notified
 from rowbus.transport.delayed.moves import DueMoves
 from rowbus.transport.delayed.policy import Pauses
 from rowbus.transport.delayed.table import delayed_table
-from rowbus.transport.queues.lookout import QueueWatch, lookout_of
+from rowbus.transport.queues.lookout import QueueWatch
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rowbus.settings import NativeDelayedDelivery
     from rowbus.transport.delayed.moves import Fallback
     from rowbus.transport.delayed.table import DelayedTable
+    from rowbus.transport.queues.lookout import Lookout
 
 logger = logging.getLogger("rowbus.delaying")
 
@@ -53,11 +54,14 @@ class MoverService(ElectedService["AsyncSession"]):
         alarm: Alarm,
         *,
         notifications: bool = True,
+        lookout: Lookout | None = None,
     ) -> None:
         """Take the table whose messages to move. No I/O.
 
-        It has no connection of its own while the table is empty: the lookout looks. Without `notifications`, behind a
-        pooler, a session's lock means nothing either: then every mover works, and looks as often as the settings say.
+        With a `lookout`, which others share, it has no connection of its own while the table is empty.
+
+        Without `notifications`, behind a pooler, a session's lock means nothing either: then every mover works, and
+        looks as often as the settings say.
         """
         outages = ReportedBreaker("Moving delayed messages", f"{FAILED}: {address}", logger, alarm)
         super().__init__(f"rowbus {address} mover", outages)
@@ -68,7 +72,6 @@ class MoverService(ElectedService["AsyncSession"]):
         self._longest_pause = settings.longest_look_delay.total_seconds()
         self._has_session = notifications
         self._woken = asyncio.Event()
-        lookout = lookout_of(database) if notifications else None
         self._watch = (
             None
             if lookout is None

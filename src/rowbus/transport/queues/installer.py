@@ -170,7 +170,9 @@ def _await_creator(address: QueueAddress) -> list[Statement[None]]:
     if address.backend != QueueAddress.backend:
         return []
     query = load(
-        "transport/queues/sql/postgresql/await_creator.sql", failing="Failed to await a table's creator"
+        "transport/queues/sql/postgresql/await_creator.sql",
+        failing="Failed to await a table's creator",
+        prepare=False,
     )
     return [Statement(query, {"schema": address.schema, "table": address.table}, no_rows)]
 
