@@ -64,7 +64,7 @@ class Kind(NamedTuple):
 KINDS = (
     Kind(f"{KEYS:,} keys in {AT_ONCE} lanes", rowbus.by_key(AT_ONCE), "Rowbus.Key", "key-", KEYS, 0.7),
     Kind("32 tenants in 64 lanes", rowbus.fair(by="tenant"), "tenant", "tenant-", 32, 0.9, 4),
-    Kind("3 priorities", rowbus.by_priority("p0", "p1", "p2"), "Rowbus.Priority", "p", 3, 0.9),
+    Kind("3 priorities", rowbus.by_priority("p0", "p1", "p2"), "Rowbus.Priority", "p", 3, 0.9, 4),
 )
 
 
