@@ -31,7 +31,7 @@ _NOT_LIBPQ: Final = frozenset({"context", "cursor_factory", "prepare_threshold",
 
 def dsn_of(alias: str = "default") -> str:
     """Return the connection string of an alias; raises ConfigurationError for none, and where it is not psycopg 3's."""
-    wrapper: Any = require_psycopg(connections.create_connection(_known(alias)))
+    wrapper: Any = require_psycopg(connections.create_connection(_require_alias(alias)))
     given = wrapper.get_connection_params()
     libpq = {name: value for name, value in given.items() if name not in _NOT_LIBPQ}
     role = wrapper.settings_dict["OPTIONS"].get("assume_role")
@@ -46,13 +46,13 @@ def is_of_tests(alias: str) -> bool:
     It renames the database in the settings of the connection, and catches mails in `mail.outbox` (Django's
     documentation, "Testing tools": "Email services").
     """
-    settings = connections[_known(alias)].settings_dict
+    settings = connections[_require_alias(alias)].settings_dict
     name = settings["NAME"]
     is_renamed = str(name).startswith(TEST_DATABASE_PREFIX) or name == settings["TEST"]["NAME"]
     return is_renamed and hasattr(mail, "outbox")
 
 
-def _known(alias: str) -> str:
+def _require_alias(alias: str) -> str:
     """Return an alias; raises ConfigurationError where DATABASES has none of that name."""
     if alias not in connections.settings:
         raise ConfigurationError(
@@ -141,7 +141,7 @@ def client(using: str = "default", **options: Any) -> Client:  # noqa: ANN401 - 
 
 def _in_transaction(using: str) -> object:
     """Return the driver's connection, in the transaction that this thread has open."""
-    connection: Any = require_psycopg(connections[_known(using)])
+    connection: Any = require_psycopg(connections[_require_alias(using)])
     if not connection.in_atomic_block:
         raise ConfigurationError(
             "rowbus.django.client() sends in Django's transaction, and there is none: use it inside "

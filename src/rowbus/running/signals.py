@@ -141,7 +141,7 @@ async def _serve(service: Stoppable, signals: asyncio.Queue[int], drain: float |
 
 
 async def _drain(service: Stoppable, starting: asyncio.Future[None]) -> None:
-    """Let the start end, then what is in hand; to cancel this interrupts the one as the other."""
+    """Let the start end, then what is in hand; a cancellation interrupts either."""
     await starting
     await service.stop()
 
