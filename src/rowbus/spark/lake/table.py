@@ -36,7 +36,7 @@ class AppTransaction(NamedTuple):
     number: int
 
     def is_in(self, place: str, newest: int | None) -> bool:
-        """Say whether this batch is the newest of a table; raises ConfigurationError if the table has a later one."""
+        """Return whether a table's newest batch is this one. Raises ConfigurationError if it is a later one."""
         refuse_older(place, self.number, newest)
         return newest == self.number
 

@@ -238,7 +238,7 @@ def _protect_elsewhere(spark: SparkSession, path: str, checkpoint: str) -> None:
 
 
 def _continues(path: str, checkpoint: str, listed: Callable[[str], Sequence[str]]) -> bool:
-    """Say whether an archive is empty, or goes on with its checkpoint; raises ConfigurationError for an older one.
+    """Return whether an archive is empty, or has its checkpoint. Raises ConfigurationError for an older one.
 
     Spark skips a batch that its list of files has, or has a later one of, and does not look what the batch reads.
     """

@@ -60,12 +60,12 @@ def _vacuumed(
 
 
 def compacts(batch: int, every: int) -> bool:
-    """Say whether a batch is followed by a look for small files; none is with `every` 0."""
+    """Return whether small files are looked for after a batch; with `every` 0 never."""
     return every > 0 and (batch + 1) % every == 0
 
 
 def deletes(batch: int, every: int) -> bool:
-    """Say whether a batch is followed by a look for files that no version needs; none is with `every` 0."""
+    """Return whether files that no version needs are looked for after a batch; with `every` 0 never."""
     return compacts(batch, every * DELETIONS)
 
 

@@ -1,5 +1,5 @@
 -- Fix what a copy sees, at the start of its transaction, and how values look as text: as exact captures write them,
--- whatever the settings of the database and the role. Types are spelt with their schema, too. No timeout ends it.
+-- whatever the settings of the database and the role. Names of types have their schema, too. No timeout ends a copy.
 -- Locks nothing. Returns the snapshot, a time after it was taken, and one before: microseconds since 1970, with a space
 -- between.
 select
