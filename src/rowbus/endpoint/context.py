@@ -56,7 +56,7 @@ class MessageContext(HandlerVerbs):
     @property
     def message_id(self) -> str:
         """The message's id, the same at every attempt."""
-        return self._delivery.headers.get(Header.MESSAGE_ID) or self._delivery.id
+        return self._delivery.message_id
 
     @property
     def body(self) -> bytes:

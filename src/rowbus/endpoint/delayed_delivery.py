@@ -6,7 +6,7 @@ Timeouts queue fails as its own queues do: what cannot be read goes to the same 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rowbus.endpoint.recovery import Recovery
 from rowbus.running.in_hand import of_this_process
@@ -31,8 +31,30 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.dispatcher import Delays
 
 
-class StoreDelayService:
-    """The endpoint's Timeouts queue, its store, and what polls it in this process."""
+class DelayService:
+    """The parts that a running endpoint needs to delay messages; as it is, those of one with delayed_delivery=None."""
+
+    delays: Delays = NoDelays()
+    """The way in which its dispatchers delay."""
+
+    async def install(self, session: AsyncSession) -> None:
+        """Create what is missing, or with install=False raise for what is."""
+
+    async def check(self, session: AsyncSession) -> None:
+        """Raise ShiftedTimesError if what waits would come at another time than it says."""
+
+    async def catch_up(self) -> None:
+        """Deliver what is due before the first message is received, in a process that may die of that message."""
+
+    async def start(self) -> None:
+        """Begin to deliver what is due."""
+
+    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
+        """Finish what is in hand, or after `timeout` seconds leave it undone, and leave nothing running."""
+
+
+class StoreDelayService(DelayService):
+    """The endpoint's Timeouts queue, its store, which only we write to, in UTC, and what polls it in this process."""
 
     def __init__(
         self, parts: Parts, settings: DelayedDeliverySettings, database: Database, identity: Identity
@@ -56,17 +78,11 @@ class StoreDelayService:
             parts.on_critical_error,
         )
         self._service = DelayedStoreService(database, owner, settings)
-        self.delays: Delays = self._service.delays
+        self.delays = self._service.delays
 
     async def install(self, session: AsyncSession) -> None:
         """Initialize the store; create the queue and what the store lacks, or raise QueueNotFoundError."""
         await self._service.install(session)
-
-    async def check(self, session: AsyncSession) -> None:
-        """Do nothing: only we write to a store, and in UTC."""
-
-    async def catch_up(self) -> None:
-        """Do nothing: a store is read by its own loop."""
 
     async def start(self) -> None:
         """Store what comes, and forward what is due."""
@@ -77,51 +93,7 @@ class StoreDelayService:
         await self._service.stop(timeout)
 
 
-class DelayService(Protocol):
-    """The parts that a running endpoint needs to delay messages; `delays` is for its dispatchers."""
-
-    delays: Delays
-
-    async def install(self, session: AsyncSession) -> None:
-        """Create what is missing, or with install=False raise for what is."""
-
-    async def check(self, session: AsyncSession) -> None:
-        """Raise ShiftedTimesError if what waits would come at another time than it says."""
-
-    async def catch_up(self) -> None:
-        """Deliver what is due before the first message is received, in a process that may die of that message."""
-
-    async def start(self) -> None:
-        """Begin to deliver what is due."""
-
-    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
-        """Finish what is in hand, or after `timeout` seconds leave it undone, and leave nothing running."""
-
-
-class NoDelayService:
-    """An endpoint with delayed_delivery=None."""
-
-    def __init__(self) -> None:
-        """Refuse delayed sends."""
-        self.delays: Delays = NoDelays()
-
-    async def install(self, session: AsyncSession) -> None:
-        """Do nothing."""
-
-    async def check(self, session: AsyncSession) -> None:
-        """Do nothing."""
-
-    async def catch_up(self) -> None:
-        """Do nothing."""
-
-    async def start(self) -> None:
-        """Do nothing."""
-
-    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - as the protocol's
-        """Do nothing."""
-
-
-class NativeDelayService:
+class NativeDelayService(DelayService):
     """The endpoint's own table of delayed messages, and the mover of this process."""
 
     def __init__(
@@ -133,7 +105,7 @@ class NativeDelayService:
         self._creates = settings.install
         self._body_string = settings.body_string
         self._refuses = native.refuse_shifted_times
-        self.delays: Delays = NativeDelays(self._address, notify=settings.notifications)
+        self.delays = NativeDelays(self._address, notify=settings.notifications)
         self._mover = MoverService(
             database,
             self._address,
@@ -169,7 +141,7 @@ class NativeDelayService:
         """Move what is due, or stand by."""
         await self._mover.start()
 
-    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - as the protocol's
+    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - as above
         """Let the mover finish its batch."""
         await self._mover.stop(timeout)
 
@@ -177,7 +149,7 @@ class NativeDelayService:
 def delay_service(parts: Parts, database: Database, identity: Identity) -> DelayService:
     """Return how an endpoint delays messages, as it was told."""
     if parts.delayed_delivery is None:
-        return NoDelayService()
+        return DelayService()
     if isinstance(parts.delayed_delivery, DelayedDeliverySettings):
         return StoreDelayService(parts, parts.delayed_delivery, database, identity)
     return NativeDelayService(parts, parts.delayed_delivery, database, identity)

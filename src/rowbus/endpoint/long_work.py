@@ -34,7 +34,7 @@ from rowbus.errors import (
     StorageError,
 )
 from rowbus.errors.strangers import is_a, text_of
-from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
+from rowbus.messages.headers import decode_headers, encode_copied_headers
 from rowbus.messages.message import MessageRow
 from rowbus.running.critical import ReportedBreaker
 from rowbus.running.scope import Scope, current_scope, out_of_scope
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.endpoint.parts import Parts
     from rowbus.endpoint.pipeline import Pipeline
-    from rowbus.endpoint.steps.duplicates import DuplicateFilter
+    from rowbus.endpoint.steps.chain import Around
     from rowbus.messages.dispatch import Leaving
     from rowbus.transport.deduplication.table import InboxTable
     from rowbus.transport.long_work.table import Cancelling
@@ -140,9 +140,9 @@ class LongWork(Service):
 
     # --- from the queue to the table
 
-    def around(self, proceed: OnMessage, duplicates: DuplicateFilter | None) -> OnMessage:
-        """Return what processes a received message: one whose handler takes long moves to the table."""
-        move = self._move if duplicates is None else duplicates.around(self._move)
+    def around(self, proceed: OnMessage, once: Around | None) -> OnMessage:
+        """Return what processes a received message: one whose handler takes long moves to the table, `once`."""
+        move = self._move if once is None else once(self._move)
 
         async def process(delivery: Delivery) -> None:
             await (move if self._pipeline.takes_long(delivery) else proceed)(delivery)
@@ -314,8 +314,7 @@ class LongWork(Service):
             )
             await asyncio.sleep(PERIOD)
         elif answers == [ErrorResult.HANDLED]:
-            message_id = judged.headers.get(Header.MESSAGE_ID) or hand.work.id
-            again = () if self._inbox is None else (self._inbox.take_back(message_id),)
+            again = () if self._inbox is None else (self._inbox.take_back(judged.message_id),)
             await self._end(hand, judged.sends, again)
             return True
         hand.is_lost = not await self._pool_run(self._table.fail(hand.work))
@@ -452,6 +451,7 @@ class LongWork(Service):
         outside = cast("ReceiveSession", Outside(self._pool, hand.sessions))
         row, headers = _row(hand.work), decode_headers(hand.work.headers)
         delivery = LongDelivery(row, headers, address, outside, self._dispatcher, dict(items))
+        delivery.failures = hand.work.failures
         delivery.step = partial(self._step, hand, delivery)
         delivery.note_progress = partial(self._note_progress, hand)
         return delivery

@@ -268,7 +268,7 @@ def _deliver_at(now: datetime, delay: timedelta) -> str | None:
 
 
 def _failure_data(failed: FailedDelivery) -> dict[str, str]:
-    message_id = failed.delivery.headers[Header.MESSAGE_ID] or failed.delivery.id
+    message_id = failed.delivery.message_id
     data = {"Message ID": message_id}
     if failed.delivery.id != message_id:
         data["Transport message ID"] = failed.delivery.id

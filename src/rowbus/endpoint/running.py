@@ -22,10 +22,10 @@ from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.publication import ContractPublisher
 from rowbus.endpoint.recovery import Recovery, observer_of_critical
 from rowbus.endpoint.sender import Sender
-from rowbus.endpoint.steps.audit import Audit, SagaAudit
+from rowbus.endpoint.steps.audit import Audit, tell_sagas
 from rowbus.endpoint.steps.chain import with_mutators, with_own_steps, with_steps
-from rowbus.endpoint.steps.control_messages import SessionKeeper
-from rowbus.endpoint.steps.duplicates import DuplicateFilter
+from rowbus.endpoint.steps.control_messages import keeping_sessions
+from rowbus.endpoint.steps.duplicates import process_once
 from rowbus.endpoint.steps.observation import Observation
 from rowbus.endpoint.steps.throttle import Throttle
 from rowbus.errors import StoreUnavailableError
@@ -56,17 +56,17 @@ from rowbus.transport.recurring.service import RecurringService
 from rowbus.transport.uniqueness.table import UniqueKeeper
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.endpoint.parts import Parts
     from rowbus.endpoint.sender import FindSubscribers
+    from rowbus.endpoint.steps.chain import Around
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.headers import Identity
     from rowbus.running.service import Service
     from rowbus.settings import EndpointSettings
     from rowbus.transport.pauses.table import Pause
-    from rowbus.transport.receiving.delivery import Delivery
 
 logger = logging.getLogger("rowbus.endpoint")
 
@@ -111,16 +111,21 @@ class RunningEndpoint:
         self._throttle = self._make_throttle(parts.settings)
         change, wanted = self._throttle.change_concurrency, parts.settings.effective_concurrency
         self._concurrency = Scale(ScaleKind.CONCURRENCY, parts.name, wanted, change)
-        self._long = self._make_long(parts)
+        self._long = (
+            None
+            if parts.long_work is None
+            else LongWork(database, self._pool, parts, self._pipeline, self.dispatcher, inbox=self._inbox)
+        )
         check_lanes(parts)
         self._seclusion, self._gate = Seclusion(), make_gate(parts)
         self._types = TypeLimits(parts.name, parts.handlers.names, can_wait=can_wait(parts))
         self._places = make_places(parts, self._types)
         self._receivers = [self._make_receiver(address) for address in parts.queues]
         self._ordered, self._turns = self._make_lanes(parts)
-        self._publisher = self._make_publisher(parts)
+        publishing = publishes(parts.settings, parts.addresses)
+        self._publisher = ContractPublisher(self._pool, parts) if publishing else None
         self._handler_watch = self._make_handler_watch(parts)
-        self._background = self._make_background(parts)
+        self._background = [*self._make_background(parts)]
 
     def _make_subscribers(self, parts: Parts) -> Subscribers:
         return Subscribers(
@@ -258,7 +263,7 @@ class RunningEndpoint:
             logger.info("Endpoint %s no longer subscribes to %s", self._parts.name, ", ".join(ended))
 
     def _callbacks(self, address: QueueAddress, *, keeps_place: bool) -> Callbacks:
-        parts = self._parts
+        parts, inbox, meter = self._parts, self._inbox, self._plug_ins.meter
         recovery = Recovery(
             parts.policy,
             error_queue=parts.error_queue,
@@ -269,35 +274,32 @@ class RunningEndpoint:
             can_delay=parts.delayed_delivery is not None,
             keeps_place=keeps_place,
             mutators=parts.mutators,
-            observers=(*parts.observers, observer_of_critical(parts.on_critical_error)),
-        )
-        duplicates = None if self._inbox is None else DuplicateFilter(self._inbox)
-        around_handlers = partial(
-            with_steps,
-            with_mutators(with_own_steps(self._pipeline, parts.steps, self._failures), parts.mutators),
-            throttle=self._throttle,
-            meter=self._plug_ins.meter,
-            audit=Audit(
-                self._identity,
-                queue=parts.audit_queue,
-                error_queue=parts.error_queue,
-                time_to_be_received=parts.settings.audit_time_to_be_received,
-                mutators=parts.mutators,
+            observers=(
+                *parts.observers,
+                observer_of_critical(parts.on_critical_error),
+                *self._observation.observers,
+                *(() if meter is None else (meter.observe,)),
             ),
-            saga_audit=self._saga_audit(),
         )
-        process = around_handlers(duplicates=duplicates)
-        meter, decide = self._plug_ins.meter, recovery.on_error
-        on_error = self._observation.on_error(
-            self._throttle.on_error(decide if meter is None else meter.on_error(decide))
+        on_error = self._throttle.on_error(recovery.on_error)
+        audit = Audit(
+            self._identity,
+            queue=parts.audit_queue,
+            error_queue=parts.error_queue,
+            time_to_be_received=parts.settings.audit_time_to_be_received,
+            mutators=parts.mutators,
         )
-        sessions = SessionKeeper(can_delay=parts.delayed_delivery is not None)
+        handlers = with_mutators(with_own_steps(self._pipeline, parts.steps), parts.mutators)
         times = next(one for one in self._times if one.queue == address)
-        on_message = times.around(self._observation.around(sessions.around(process)))
+        measure = None if meter is None else meter.around
+        outer = (times.around, self._observation.around)
+        inner = (self._throttle.around, measure, audit.around, self._saga_audit())
+        once: Around | None = None if inbox is None else lambda proceed: partial(process_once, inbox, proceed)
+        sessions = partial(keeping_sessions, can_delay=parts.delayed_delivery is not None)
+        on_message = with_steps(handlers, *outer, sessions, *inner, once)
         if self._long is not None:
-            around = times.around(self._observation.around(around_handlers(duplicates=None)))
-            self._long.handle(around, on_error)
-            on_message = self._long.around(on_message, duplicates)
+            self._long.handle(with_steps(handlers, *outer, *inner), on_error)
+            on_message = self._long.around(on_message, once)
         return Callbacks(
             on_message,
             on_error,
@@ -306,57 +308,41 @@ class RunningEndpoint:
             threads=self._pipeline.threads if parts.handlers.has_functions else None,
         )
 
-    def _saga_audit(self) -> SagaAudit | None:
+    def _saga_audit(self) -> Around | None:
         queue = self._parts.saga_audit
-        return None if queue is None else SagaAudit(Reporter(self._identity, self._parts.address), queue)
-
-    def _failures(self, delivery: Delivery) -> int:
-        """Return how often a message has failed since it came into its queue."""
-        receivers = self._all_receivers()
-        receiver = next((one for one in receivers if one.address == delivery.receive_address), None)
-        return 0 if receiver is None else receiver.book.failures(delivery.id)
-
-    def _make_background(self, parts: Parts) -> list[Service]:
-        """Return what runs beside the receivers."""
-        services = (
-            self._make_keeper(parts),
-            *(ClaimKeeper(self._pool, address, parts.alarm) for address in parts.claimed_values),
-            self._make_purger(parts),
-            self._make_recurring(parts),
-            self._make_limit_keeper(parts),
-            self._make_unique_keeper(parts),
-            self._handler_watch,
-            self._make_teller(parts),
-            self._publisher,
-            *self._plug_ins.services,
-        )
-        return [service for service in services if service is not None]
-
-    def _make_keeper(self, parts: Parts) -> InboxKeeper | None:
-        remember = parts.settings.deduplicate_for
-        if self._inbox is None or remember is None:
+        if queue is None:
             return None
-        return InboxKeeper(self._pool, self._inbox, remember, parts.alarm)
+        reporter = Reporter(self._identity, self._parts.address)
+        return lambda proceed: partial(tell_sagas, reporter, queue, proceed)
 
-    def _make_purger(self, parts: Parts) -> ExpiredPurger | None:
-        settings = parts.settings
-        if settings.purge_expired_every is None:
-            return None
-        tables = [queue_table(address) for address in parts.inputs]
-        return ExpiredPurger(
-            self._pool,
-            tables,
-            parts.alarm,
-            period=settings.purge_expired_every,
-            batch_size=settings.purge_expired_batch_size,
-        )
+    def _make_background(self, parts: Parts) -> Iterator[Service]:
+        """Make what runs beside the receivers."""
+        settings, pool, alarm = parts.settings, self._pool, parts.alarm
+        if self._inbox is not None and settings.deduplicate_for is not None:
+            yield InboxKeeper(pool, self._inbox, settings.deduplicate_for, alarm)
+        for address in parts.claimed_values:
+            yield ClaimKeeper(pool, address, alarm)
+        if (period := settings.purge_expired_every) is not None:
+            tables = [queue_table(address) for address in parts.inputs]
+            batch_size = settings.purge_expired_batch_size
+            yield ExpiredPurger(pool, tables, alarm, period=period, batch_size=batch_size)
+        if parts.schedules is not None:
+            yield self._make_recurring(parts, parts.schedules)
+        if parts.limits is not None:
+            yield LimitKeeper(pool, parts.limits, alarm)
+        if parts.unique is not None:
+            yield UniqueKeeper(pool, parts.unique, alarm)
+        yield self._handler_watch
+        if parts.address.backend == "postgresql":
+            yield HistoryTeller(pool, history_table(parts.addresses), self._times)
+        if self._publisher is not None:
+            yield self._publisher
+        yield from self._plug_ins.services
 
-    def _make_recurring(self, parts: Parts) -> RecurringService | None:
-        if parts.schedules is None:
-            return None
+    def _make_recurring(self, parts: Parts, schedules: QueueAddress) -> RecurringService:
         return RecurringService(
             self._pool,
-            parts.schedules,
+            schedules,
             [message.bound(self.sender, self.dispatcher) for message in parts.recurring],
             catalog_of(parts.addresses).clock,
             parts.alarm,
@@ -365,12 +351,6 @@ class RunningEndpoint:
                 [PauseSubject("recurring", f"{parts.name}/{message.name}") for message in parts.recurring],
             ),
         )
-
-    def _make_limit_keeper(self, parts: Parts) -> LimitKeeper | None:
-        return None if parts.limits is None else LimitKeeper(self._pool, parts.limits, parts.alarm)
-
-    def _make_unique_keeper(self, parts: Parts) -> UniqueKeeper | None:
-        return None if parts.unique is None else UniqueKeeper(self._pool, parts.unique, parts.alarm)
 
     @property
     def ordered_receivers(self) -> Sequence[Receiver]:
@@ -391,19 +371,6 @@ class RunningEndpoint:
             alarm=parts.alarm,
             hear=self._hear,
         )
-
-    def _make_teller(self, parts: Parts) -> HistoryTeller | None:
-        if parts.address.backend != "postgresql":
-            return None
-        return HistoryTeller(self._pool, history_table(parts.addresses), self._times)
-
-    def _make_publisher(self, parts: Parts) -> ContractPublisher | None:
-        return ContractPublisher(self._pool, parts) if publishes(parts.settings, parts.addresses) else None
-
-    def _make_long(self, parts: Parts) -> LongWork | None:
-        if parts.long_work is None:
-            return None
-        return LongWork(self.database, self._pool, parts, self._pipeline, self.dispatcher, inbox=self._inbox)
 
     def _make_throttle(self, settings: EndpointSettings) -> Throttle:
         after = settings.throttle_after_failures

@@ -15,17 +15,17 @@ from time import time_ns
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import InvalidTimestampError
-from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import parse_timestamp
 from rowbus.platform.forms import CRITICAL_TIME, PROCESSING_TIME, RETRIES, TICKS_OF_1970, ticks_at
-from rowbus.transport.receiving.delivery import ErrorResult
+from rowbus.transport.recoverability.policy import Decision, DelayedRetry, ImmediateRetry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rowbus.platform.forms import Entry
-    from rowbus.transport.receiving.delivery import Delivery, FailedDelivery, OnError, OnMessage
+    from rowbus.transport.receiving.delivery import Delivery, OnMessage
+    from rowbus.transport.recoverability.policy import Throttling
 
 MOST_KEPT: Final = 100_000  # of each kind, while monitoring cannot be reached; the oldest go first
 
@@ -64,18 +64,11 @@ class Meter:
 
         return measured
 
-    def on_error(self, decide: OnError) -> OnError:
-        """Return an error policy that counts its retries, immediate ones and delayed ones."""
-
-        async def counted(failed: FailedDelivery) -> ErrorResult:
-            result = await decide(failed)
-            sends = failed.delivery.sends
-            if result is ErrorResult.RETRY_REQUIRED or any(isinstance(one, DelayedSend) for one in sends):
-                tag = failed.delivery.headers.get(_TYPES) or ""
-                self._found[RETRIES].append((ticks_at(time_ns()), tag, 1))
-            return result
-
-        return counted
+    def observe(self, event: Decision | Throttling) -> None:
+        """Count retries, immediate ones and delayed ones."""
+        if isinstance(event, Decision) and isinstance(event.verdict, ImmediateRetry | DelayedRetry):
+            tag = event.attempt.headers.get(_TYPES) or ""
+            self._found[RETRIES].append((ticks_at(time_ns()), tag, 1))
 
     @property
     def has_measured(self) -> bool:

@@ -232,7 +232,7 @@ async def run_handlers(
     session = NoTransaction(connection)
     sender = endpoint.sender(Identity(endpoint.name, "testing", "0" * 32), _subscribers)
     pipeline = Pipeline(endpoint._handlers, sender)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - runs them
-    process = with_own_steps(pipeline, endpoint._steps, _no_failures)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
+    process = with_own_steps(pipeline, endpoint._steps)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
     process = with_mutators(process, mutators)
     pipeline.stop()  # so that a test that cancels this call does not wait for a handler that never ends
     dependencies = endpoint._handlers.dependencies  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
@@ -253,10 +253,6 @@ async def run_handlers(
     else:
         await outbox.leave(delivery.sends, immediate=False)
     return outbox.outcome(None)
-
-
-def _no_failures(_delivery: Delivery) -> int:
-    return 0
 
 
 async def _subscribers(_types: tuple[str, ...], _ask: object = None) -> tuple[QueueAddress, ...]:

@@ -322,6 +322,6 @@ async def test_a_retried_message_that_fails_again_is_not_acknowledged(endpoints:
 def test_who_does_not_properly_ask_for_an_acknowledgement_gets_none(headers: dict[str, Any]) -> None:
     asked = cast("dict[str, str | None]", headers)
 
-    assert retry_acknowledgement(asked, received_from=SALES, message_id=lambda: "1", now=NOW) is None
+    assert retry_acknowledgement(asked, received_from=SALES, now=NOW) is None
     copy = copy_of(asked)
     assert Header.RETRY_ACKNOWLEDGEMENT_SENT not in copy.headers

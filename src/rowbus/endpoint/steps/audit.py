@@ -31,7 +31,7 @@ from rowbus.running.turns import onto_loop
 from rowbus.transport.recoverability.failed_message import acknowledgement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
     from rowbus.messages.address import QueueAddress
@@ -71,7 +71,6 @@ def retry_acknowledgement(
     headers: Mapping[str, str | None],
     *,
     received_from: QueueAddress,
-    message_id: Callable[[], str],
     now: datetime,
 ) -> Send | None:
     """Return what tells ServiceControl that a message it had retried was processed, None if it is no such message."""
@@ -79,7 +78,7 @@ def retry_acknowledgement(
     if queue is None:
         return None
     retry_id = headers[Header.RETRY_UNIQUE_MESSAGE_ID] or ""
-    return Send(queue, acknowledgement(retry_id, message_id(), now))
+    return Send(queue, acknowledgement(retry_id, new_message_id(), now))
 
 
 def _acknowledgement_queue(
@@ -134,28 +133,22 @@ class Audit:
         await proceed(delivery)
         ended = datetime.now(UTC)
         queue = delivery.receive_address
-        if told := retry_acknowledgement(received, received_from=queue, message_id=new_message_id, now=ended):
+        if told := retry_acknowledgement(received, received_from=queue, now=ended):
             await onto_loop()
             if told.destination != self._error_queue:
                 await delivery.require(told.destination)
             delivery.send(told)
         if self._queue is not None and DUPLICATE not in delivery.items:
-            left = _as_left(delivery, received)
-            copy = changed_copy(self._copy(left, delivery, started, ended), self._mutators)
-            delivery.send(Send(self._queue, copy))
-
-    def _copy(
-        self, headers: dict[str, str | None], delivery: Delivery, started: datetime, ended: datetime
-    ) -> OutgoingMessage:
-        return audit_copy(
-            headers,
-            delivery.body,
-            received_from=delivery.receive_address,
-            identity=self._identity,
-            started=started,
-            ended=ended,
-            time_to_be_received=self._time_to_be_received,
-        )
+            copy = audit_copy(
+                _as_left(delivery, received),
+                delivery.body,
+                received_from=queue,
+                identity=self._identity,
+                started=started,
+                ended=ended,
+                time_to_be_received=self._time_to_be_received,
+            )
+            delivery.send(Send(self._queue, changed_copy(copy, self._mutators)))
 
 
 def _as_left(delivery: Delivery, received: dict[str, str | None]) -> dict[str, str | None]:
@@ -168,30 +161,15 @@ def _as_left(delivery: Delivery, received: dict[str, str | None]) -> dict[str, s
     return {**delivery.headers, Header.MESSAGE_ID: delivery.id, **known, **found_out}
 
 
-class SagaAudit:
-    """Tells the changes of one endpoint's sagas."""
-
-    def __init__(self, reporter: Reporter, queue: QueueAddress) -> None:
-        """Send to `queue`, from which ServiceControl's audit instance receives."""
-        self._reporter = reporter
-        self._queue = queue
-
-    def around(self, proceed: OnMessage) -> OnMessage:
-        """Return the step that processes a message and tells the changes that it has made."""
-
-        async def step(delivery: Delivery) -> None:
-            changes: list[StateChange] = []
-            delivery.items[STATE_CHANGES] = changes
-            received = dict(delivery.headers)
-            await proceed(delivery)
-            for change in changes:
-                self._tell(delivery, change, received)
-            delivery.items[AUDITED_WITH] = audit_headers(changes)
-
-        return step
-
-    def _tell(self, delivery: Delivery, change: StateChange, received: dict[str, str | None]) -> None:
+async def tell_sagas(reporter: Reporter, queue: QueueAddress, proceed: OnMessage, delivery: Delivery) -> None:
+    """Process a message, and tell the changes of sagas to `queue`, from which ServiceControl receives."""
+    changes: list[StateChange] = []
+    delivery.items[STATE_CHANGES] = changes
+    received = dict(delivery.headers)
+    await proceed(delivery)
+    for change in changes:
         try:
-            delivery.send(Send(self._queue, self._reporter.saga_change(change, received)))
+            delivery.send(Send(queue, reporter.saga_change(change, received)))
         except MessageSerializationError as error:
             logger.warning("The change of saga %s is not told to ServiceControl: %s", change.id, error)
+    delivery.items[AUDITED_WITH] = audit_headers(changes)

@@ -23,16 +23,13 @@ from rowbus.running.turns import onto_loop
 from rowbus.transport.claims.claim_check import off_the_wire
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from rowbus.endpoint.pipeline import Pipeline
-    from rowbus.endpoint.steps.audit import Audit, SagaAudit
-    from rowbus.endpoint.steps.context import CountFailures
-    from rowbus.endpoint.steps.duplicates import DuplicateFilter
-    from rowbus.endpoint.steps.throttle import Throttle
     from rowbus.messages.mutators import Mutator
-    from rowbus.platform.meter import Meter
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
+
+    Around = Callable[[OnMessage], OnMessage]
 
 
 class Proceed(Protocol):
@@ -51,25 +48,17 @@ class Step(Protocol):
         raise NotImplementedError
 
 
-def with_steps(
-    handlers: OnMessage,
-    *,
-    throttle: Throttle,
-    meter: Meter | None,
-    audit: Audit,
-    saga_audit: SagaAudit | None,
-    duplicates: DuplicateFilter | None,
-) -> OnMessage:
-    """Return what processes a message: the built-in steps in their order, then `handlers`."""
+def with_steps(handlers: OnMessage, *steps: Around | None) -> OnMessage:
+    """Return what processes a message: built-in steps in their order (None: one not wanted), then `handlers`."""
     process = handlers
-    for step in (duplicates, saga_audit, audit, meter, throttle):  # the innermost first
-        process = process if step is None else step.around(process)
+    for around in reversed(steps):
+        process = process if around is None else around(process)
     return process
 
 
-def with_own_steps(pipeline: Pipeline, steps: Sequence[Step], failures: CountFailures) -> OnMessage:
+def with_own_steps(pipeline: Pipeline, steps: Sequence[Step]) -> OnMessage:
     """Return what processes a message: the endpoint's own steps in the order of `use`, then its handlers."""
-    return OwnSteps(pipeline, steps, failures).process if steps else pipeline.process
+    return OwnSteps(pipeline, steps).process if steps else pipeline.process
 
 
 def checked(step: Step) -> Step:
@@ -89,17 +78,16 @@ def checked(step: Step) -> Step:
 class OwnSteps:
     """The steps that the user gave, around the handlers."""
 
-    def __init__(self, pipeline: Pipeline, steps: Sequence[Step], failures: CountFailures) -> None:
+    def __init__(self, pipeline: Pipeline, steps: Sequence[Step]) -> None:
         """Run these steps in their order, then the pipeline's handlers."""
         self._pipeline = pipeline
         self._steps = tuple(steps)
-        self._failures = failures
 
     async def process(self, delivery: Delivery) -> None:
         """Run the steps and, if they let it pass, the message's handlers; raises what one of them raises."""
         await onto_loop()
         identify(delivery)
-        context = StepContext(delivery, self._pipeline, self._failures)
+        context = StepContext(delivery, self._pipeline)
         with concerning(subject_of(delivery)):
             await self._run(0, context)
         refuse_forgotten(context)

@@ -33,44 +33,40 @@ PUT_BACK = "Rowbus.PutBack"
 """The header that counts how often a control message was put back."""
 
 
-class SessionKeeper:
-    """Keeps sessions' control messages for the .NET instances that they are for."""
+def keeping_sessions(proceed: OnMessage, *, can_delay: bool) -> OnMessage:
+    """Return what puts sessions' control messages back, and lets all others pass.
 
-    def __init__(self, *, can_delay: bool) -> None:
-        """Put them back at once the first time, then after a pause, in the delayed table if there is one."""
-        self._can_delay = can_delay
+    At once the first time, then after a pause, in the delayed table if there is one.
+    """
 
-    def around(self, proceed: OnMessage) -> OnMessage:
-        """Return the step that puts such messages back, and lets all others pass."""
+    def step(delivery: Delivery) -> Coroutine[Any, Any, None]:
+        if is_of_a_session(delivery.headers):
+            return _put_back(delivery, can_delay=can_delay)
+        return proceed(delivery)
 
-        def step(delivery: Delivery) -> Coroutine[Any, Any, None]:
-            return (self._keep if is_of_a_session(delivery.headers) else proceed)(delivery)
+    return where_marked(Header.CONTROL_MESSAGE, step, proceed)
 
-        return where_marked(Header.CONTROL_MESSAGE, step, proceed)
 
-    async def _keep(self, delivery: Delivery) -> None:
-        times = _times(delivery.headers.get(PUT_BACK))
-        logger.error(
-            "Message %s belongs to a transactional session of .NET, which only a .NET instance can finish: it is put "
-            "back into %s (%d times until now). Give .NET and Python instances queues of their own.",
-            delivery.headers.get(Header.MESSAGE_ID) or delivery.id,
-            delivery.receive_address,
-            times,
-        )
-        await self._put_back(delivery, times)
-
-    async def _put_back(self, delivery: Delivery, times: int) -> None:
-        headers = {**delivery.headers, PUT_BACK: str(times + 1)}
-        copy, queue = OutgoingMessage(headers, delivery.body), delivery.receive_address
-        pause = pause_before(times)
-        if pause == timedelta():
-            delivery.send(Send(queue, copy))
-        elif self._can_delay:
-            delivery.send(DelayedSend(queue, copy, pause))
-        else:  # a slot of this endpoint waits, rather than the two instances' queue being asked without end
-            await onto_loop()
-            await asyncio.sleep(pause.total_seconds())
-            delivery.send(Send(queue, copy))
+async def _put_back(delivery: Delivery, *, can_delay: bool) -> None:
+    times = _times(delivery.headers.get(PUT_BACK))
+    logger.error(
+        "Message %s belongs to a transactional session of .NET, which only a .NET instance can finish: it is put back "
+        "into %s (%d times until now). Give .NET and Python instances queues of their own.",
+        delivery.message_id,
+        delivery.receive_address,
+        times,
+    )
+    headers = {**delivery.headers, PUT_BACK: str(times + 1)}
+    copy, queue = OutgoingMessage(headers, delivery.body), delivery.receive_address
+    pause = pause_before(times)
+    if pause == timedelta():
+        delivery.send(Send(queue, copy))
+    elif can_delay:
+        delivery.send(DelayedSend(queue, copy, pause))
+    else:  # a slot of this endpoint waits, rather than the two instances' queue being asked without end
+        await onto_loop()
+        await asyncio.sleep(pause.total_seconds())
+        delivery.send(Send(queue, copy))
 
 
 def _times(text: str | None) -> int:

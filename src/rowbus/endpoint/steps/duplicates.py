@@ -7,10 +7,8 @@ with them. Where a handler committed by itself and the message is given up, the 
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from rowbus.messages.headers import Header
 from rowbus.running.turns import onto_loop
 
 if TYPE_CHECKING:
@@ -23,35 +21,20 @@ DUPLICATE: Final = "rowbus.duplicate"
 """Key in a delivery's items, there when its message had been processed before."""
 
 
-class DuplicateFilter:
-    """Lets each message id pass once."""
+async def process_once(inbox: InboxTable, proceed: OnMessage, delivery: Delivery) -> None:
+    """Process a message, unless that was done before. Waits for others who process the same one just now.
 
-    def __init__(self, inbox: InboxTable) -> None:
-        """Note in `inbox` what was processed."""
-        self._inbox = inbox
-
-    def around(self, proceed: OnMessage) -> OnMessage:
-        """Return the step that lets a message pass, unless it was processed before."""
-        return partial(self._process, proceed)
-
-    async def _process(self, proceed: OnMessage, delivery: Delivery) -> None:
-        """Process a message, unless that was done before. Waits for others who process the same one just now.
-
-        Raises what processing it raises, StorageError.
-        """
-        message_id = _id_of(delivery)
-        if delivery.noted == message_id:  # when it was received
-            delivery.noted = None
-            await proceed(delivery)
-            return
-        await onto_loop()
-        if await delivery.run(self._inbox.accept(message_id)):
-            delivery.take_back = self._inbox.take_back(message_id)
-            await proceed(delivery)
-            return
-        logger.info("Message %s was processed before; it is consumed without its handlers", message_id)
-        delivery.items[DUPLICATE] = True
-
-
-def _id_of(delivery: Delivery) -> str:
-    return delivery.headers.get(Header.MESSAGE_ID) or delivery.id
+    Raises what processing it raises, StorageError.
+    """
+    message_id = delivery.message_id
+    if delivery.noted == message_id:  # when it was received
+        delivery.noted = None
+        await proceed(delivery)
+        return
+    await onto_loop()
+    if await delivery.run(inbox.accept(message_id)):
+        delivery.take_back = inbox.take_back(message_id)
+        await proceed(delivery)
+        return
+    logger.info("Message %s was processed before; it is consumed without its handlers", message_id)
+    delivery.items[DUPLICATE] = True

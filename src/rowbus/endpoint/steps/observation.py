@@ -5,27 +5,27 @@ Invariants: neither is a step without a wish, or fails a message, or changes any
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import InvalidTimestampError
 from rowbus.errors.strangers import type_name
-from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
 from rowbus.messages.message_names import first_type
 from rowbus.messages.outgoing import is_wished
 from rowbus.messages.timestamps import parse_timestamp
 from rowbus.running.bounded import MOST
 from rowbus.running.telemetry.instruments import instruments, tracing
-from rowbus.transport.receiving.delivery import ErrorResult
+from rowbus.transport.recoverability.policy import Decision, DelayedRetry, ImmediateRetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rowbus.running.telemetry.instruments import Instruments
     from rowbus.running.telemetry.spans import Attributes, Spans
-    from rowbus.transport.receiving.delivery import Delivery, FailedDelivery, OnError, OnMessage
+    from rowbus.transport.receiving.delivery import Delivery, OnMessage
+    from rowbus.transport.recoverability.policy import Observer, Throttling
 
 
 _TYPES: Final = Header.ENCLOSED_MESSAGE_TYPES
@@ -51,24 +51,20 @@ class Observation:
             proceed = self._traced(proceed, self._spans)
         return proceed if self._measured is None else self._counted(proceed, self._measured)
 
-    def on_error(self, decide: OnError) -> OnError:
-        """Return an error policy whose verdicts are counted."""
-        if self._measured is None:
-            return decide
-        measured = self._measured
+    @property
+    def observers(self) -> tuple[Observer, ...]:
+        """The observer that counts what is decided about failed messages, where that is turned on."""
+        return () if self._measured is None else (partial(self._decided, self._measured),)
 
-        async def counted(failed: FailedDelivery) -> ErrorResult:
-            result = await decide(failed)
-            labels = (self._endpoint, first_type(failed.delivery.headers.get(_TYPES)))
-            if result is ErrorResult.RETRY_REQUIRED:
-                measured.retried.add((*labels, "immediate"))
-            elif any(isinstance(one, DelayedSend) for one in failed.delivery.sends):
-                measured.retried.add((*labels, "delayed"))
-            else:
-                measured.given_up.add(labels)
-            return result
-
-        return counted
+    def _decided(self, measured: Instruments, event: Decision | Throttling) -> None:
+        if not isinstance(event, Decision) or not event.attempt.failures:
+            return
+        labels = (self._endpoint, first_type(event.attempt.headers.get(_TYPES)))
+        if isinstance(event.verdict, ImmediateRetry | DelayedRetry):
+            kind = "immediate" if isinstance(event.verdict, ImmediateRetry) else "delayed"
+            measured.retried.add((*labels, kind))
+        else:
+            measured.given_up.add(labels)
 
     def _counted(self, proceed: OnMessage, measured: Instruments) -> OnMessage:
         in_hand, handled, failed = measured.in_hand.values, measured.handled.values, measured.failed.add
@@ -125,7 +121,7 @@ class Observation:
     def _attributes(self, delivery: Delivery) -> Attributes:
         headers = delivery.headers
         return {
-            "messaging.message.id": headers.get(Header.MESSAGE_ID) or delivery.id,
+            "messaging.message.id": delivery.message_id,
             "messaging.message.conversation_id": headers.get(Header.CONVERSATION_ID) or "",
             "rowbus.message.type": first_type(headers.get(_TYPES)),
             "rowbus.endpoint": self._endpoint,

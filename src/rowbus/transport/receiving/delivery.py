@@ -119,6 +119,7 @@ class Delivery(Attempt):
         "_dispatcher",
         "afterwards",
         "body",
+        "failures",
         "forward_to",
         "headers",
         "id",
@@ -155,6 +156,8 @@ class Delivery(Attempt):
         self.items = items
         self.objects: dict[object, object] = _NO_OBJECTS
         """The message as it was read for handlers, by their readers; each takes its own."""
+        self.failures = 0
+        """Attempts at it that have failed since it came into its queue."""
         self.forward_to = forward_to
         self.sends: list[Leaving] = []
         self.afterwards: tuple[Callable[[], object], ...] = ()
@@ -166,6 +169,11 @@ class Delivery(Attempt):
         """Undoes what the attempt noted of its message, should the handler commit it and the message be given up."""
         self._dispatcher = dispatcher
         self._destinations = destinations
+
+    @property
+    def message_id(self) -> str:
+        """The message's id, its row's where it has none."""
+        return self.headers.get(Header.MESSAGE_ID) or self.id
 
     @property
     def destination(self) -> QueueAddress:
@@ -212,8 +220,7 @@ class Delivery(Attempt):
         """
         self.require_open()
         check_call(call)
-        message_id = self.headers.get(Header.MESSAGE_ID) or self.id
-        self.afterwards = (*self.afterwards, CallAfterCommit(call, message_id))
+        self.afterwards = (*self.afterwards, CallAfterCommit(call, self.message_id))
 
     def tell_afterwards(self, tell: Callable[[], object]) -> None:
         """Have a call of ours made on the loop, which it does not hold up, once the transaction is committed."""

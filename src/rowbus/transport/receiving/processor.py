@@ -312,6 +312,7 @@ class Processor:
                 self._remarks.dropped(row, fate.cause)
                 return ()
             delivery = self._delivery(row, session)
+            delivery.failures = entry.failures
             fate = await self._attempt(delivery, entry, session)
             if fate is DONE:
                 afterwards.extend(delivery.afterwards)
