@@ -30,7 +30,7 @@ async def install_only(database: Database, parts: Parts) -> None:
     """Do what `install` does for an endpoint that is not going to be started."""
     delayed = delay_service(parts, database, parts.identity)
     try:
-        await _install(database, parts, delayed)
+        await install(database, parts, delayed)
     finally:
         await delayed.stop(0)
 
@@ -40,33 +40,14 @@ async def install(
 ) -> None:
     """Create the queues that are missing; with install=False, raise QueueNotFoundError for the first instead.
 
-    Then `begin`; on this session, as one from a pool would stay open beside an idle endpoint.
-
-    Raises ShiftedTimesError as `DelayService.check`, ConfigurationError where row security applies to this role on a
-    table that the endpoint reads, and what the check of a table raises.
+    An endpoint that starts does what it has to `begin`; on this session, as one from a pool would stay open beside an
+    idle endpoint. Then this raises ShiftedTimesError as `DelayService.check`, ConfigurationError where row security
+    applies to this role on a table that the endpoint reads, and what the check of a table raises.
     """
-
-    async def check(session: AsyncSession) -> None:
-        await delayed.check(session)
-        for own in parts.own_tables:
-            if own.check is not None:
-                await own.check(session)
-
-    await _install(database, parts, delayed, check, read=[*_read_tables(parts)], begin=begin)
-
-
-async def _install(
-    database: Database,
-    parts: Parts,
-    delayed: DelayService,
-    check: OnSession | None = None,
-    *,
-    read: Collection[QueueAddress] = (),
-    begin: OnSession | None = None,
-) -> None:
     _refuse_shared(parts)
     session = await database.connect()
     try:
+        read = () if begin is None else [*_read_tables(parts)]
         await (_create if parts.settings.install else _require)(session, parts, read)
         if parts.address.backend == QueueAddress.backend:
             install = parts.settings.install
@@ -74,8 +55,11 @@ async def _install(
         if begin is not None:
             await begin(session)
         await delayed.install(session)
-        if check is not None:
-            await check(session)
+        if begin is not None:
+            await delayed.check(session)
+            for own in parts.own_tables:
+                if own.check is not None:
+                    await own.check(session)
     finally:
         await session.close()
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database
     from rowbus.database.postgresql.receive_session import ReceiveSession
     from rowbus.database.statements import Statement
-    from rowbus.log.consumers.event_attempts import Handling, Judged, Waiting
-    from rowbus.log.consumers.policy import Retries, Suspicion, Verdict
+    from rowbus.log.consumers.event_attempts import BatchWork, Handling, Judged
+    from rowbus.log.consumers.policy import Suspicion, Verdict
     from rowbus.log.consumers.table import ConsumerTable, TakenBatch
     from rowbus.log.event import Batch, Event
 
@@ -69,26 +69,6 @@ async def read_batch(
     finally:
         await session.end()
     yield Chunk(events, last=True)
-
-
-class BatchWork(NamedTuple):
-    """The batch in hand, what is common to its workers, and what tells a lost connection from a lost server.
-
-    `is_cut_off` says whether the consumer's work is cancelled.
-    """
-
-    batch: Batch
-    marks: dict[tuple[int, int], int]
-    """The marks that this process has read or written."""
-
-    retries: Retries
-    waiting: Waiting
-    lives_on: Callable[[], Awaitable[bool]]
-    is_cut_off: Callable[[], bool]
-
-    def finish(self, table: ConsumerTable) -> Statement[None]:
-        """Return the statement that finishes the batch."""
-        return table.finish_batch(self.batch.id, [Mark(*place, event) for place, event in self.marks.items()])
 
 
 class ChunkWorker:
@@ -251,15 +231,7 @@ class ChunkWorker:
         try:
             await session.begin(self._table.hold_batch(work.batch.id))
             has_begun = True
-            attempts = EventAttempts(
-                self._handling,
-                work.retries,
-                work.batch,
-                session,
-                work.waiting,
-                is_outage=self._is_outage,
-                is_cut_off=work.is_cut_off,
-            )
+            attempts = EventAttempts(self._handling, work, session, self._is_outage)
             fate = await handle(attempts)
             self._culprit = attempts.culprit
             if fate is DONE:
@@ -309,7 +281,7 @@ class ChunkWorker:
 
     def _position(self, upto: int | None) -> Statement[None]:
         if upto is None:
-            return self._work.finish(self._table)
+            return self._table.finish_batch(self._work.batch.id, self._work.marks)
         place = (self._parts, self.part)
         return self._table.mark_batch(self._work.batch.id, Mark(*place, upto), self._work.marks.get(place))
 

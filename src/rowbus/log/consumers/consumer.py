@@ -21,8 +21,8 @@ from rowbus.database.locks import name_holders
 from rowbus.errors import BatchError, StorageError, TransactionConflictError
 from rowbus.errors.strangers import text_of
 from rowbus.log.causes import NO_CAUSE, read_cause
-from rowbus.log.consumers.chunk_worker import BatchWork, ChunkWorker, read_batch
-from rowbus.log.consumers.event_attempts import Waiting, resume_after
+from rowbus.log.consumers.chunk_worker import ChunkWorker, read_batch
+from rowbus.log.consumers.event_attempts import BatchWork, Waiting, resume_after
 from rowbus.log.consumers.life import Heartbeat, Life, TickerWatch
 from rowbus.log.consumers.policy import Retries, RetryAfter
 from rowbus.log.range import LogRange
@@ -299,14 +299,15 @@ class LogConsumer(ElectedService["ReadSession"]):
     # --- one batch
 
     async def _work_off(self, session: ReadSession, claim: TakenBatch) -> None:
-        if self._table.subconsumer is None:
-            await self._work(session, claim)
-            return
-        period = self._settings.dead_after.total_seconds() / BEATS
-        async with Heartbeat(self._database, self._table, claim.batch.id, self._beats, period):
-            if claim.was_open:
-                await self._end_lost_workers(session)
-            await self._work(session, claim)
+        with self._telling.batch(claim.batch):
+            if self._table.subconsumer is None:
+                await self._work(session, claim)
+                return
+            period = self._settings.dead_after.total_seconds() / BEATS
+            async with Heartbeat(self._database, self._table, claim.batch.id, self._beats, period):
+                if claim.was_open:
+                    await self._end_lost_workers(session)
+                await self._work(session, claim)
 
     async def _end_lost_workers(self, session: ReadSession) -> None:
         """End what a member that lost its batch by silence may have left: a frozen process would lock rows for ever."""
@@ -314,10 +315,6 @@ class LogConsumer(ElectedService["ReadSession"]):
             logger.warning("%s: %s sessions of a silent member were ended.", self._table.name, ended)
 
     async def _work(self, session: ReadSession, claim: TakenBatch) -> None:
-        with self._telling.batch(claim.batch):
-            await self._work_batch(session, claim)
-
-    async def _work_batch(self, session: ReadSession, claim: TakenBatch) -> None:
         batch, marks = claim.batch, claim.marks
         read = {(mark.parts, mark.part): mark.event for mark in marks}
         waiting = await self._waiting(session)
@@ -364,7 +361,7 @@ class LogConsumer(ElectedService["ReadSession"]):
             async with self._life.beating():
                 await self._share(events, chunk.events[-1].id)
         if chunk.last:
-            await session.run(work.finish(self._table))
+            await session.run(self._table.finish_batch(work.batch.id, work.marks))
 
     async def _share(self, events: Sequence[Event], upto: int) -> None:
         """Have each worker work off the events of its keys, at the same time; all have ended when this returns."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -167,30 +167,37 @@ class Waiting:
         return Defer(longest) if event.id > first else None
 
 
+class BatchWork(NamedTuple):
+    """The batch in hand, what is common to its workers, and what tells a lost connection from a lost server.
+
+    `is_cut_off` says whether the consumer's work is cancelled.
+    """
+
+    batch: Batch
+    marks: dict[tuple[int, int], int]
+    """The marks that this process has read or written."""
+
+    retries: Retries
+    waiting: Waiting
+    lives_on: Callable[[], Awaitable[bool]]
+    is_cut_off: Callable[[], bool]
+
+
 class EventAttempts:
     """Handles events in the transaction of one session."""
 
     def __init__(
         self,
         handling: Handling,
-        retries: Retries,
-        batch: Batch,
+        work: BatchWork,
         session: ReceiveSession,
-        waiting: Waiting,
-        *,
         is_outage: Callable[[Event, BaseException], bool],
-        is_cut_off: Callable[[], bool],
     ) -> None:
-        """Say how; the session is in the transaction of the batch's work, `is_outage` judges what a handler raised.
-
-        `is_cut_off` says whether the consumer's work is cancelled.
-        """
+        """Say how; the session is in the transaction of the batch's work, `is_outage` judges what a handler raised."""
         self._handling = handling
-        self._retries = retries
-        self._batch = batch
+        self._work = work
         self._session = session
-        self._waiting = waiting
-        self._is_outage, self._is_cut_off = is_outage, is_cut_off
+        self._is_outage = is_outage
         self.verdicts: list[Judged] = []
         self.culprit: Event | None = None  # an event that left its connection in the midst of something
 
@@ -213,12 +220,12 @@ class EventAttempts:
         events = [event for event in events if not self._deferred(event)]
         if not events:
             return DONE
-        call = EventAttempt(self._batch, self._session)
+        call = EventAttempt(self._work.batch, self._session)
         outcome = await attempt(
             Scope(),
             self._handling.call(events, call),
             self._session,
-            self._is_cut_off,
+            self._work.is_cut_off,
             keep_tasks=self._handling.keep_tasks,
         )
         if outcome is None:
@@ -255,15 +262,15 @@ class EventAttempts:
 
     def fail(self, event: Event, error: BaseException) -> Verdict:
         """Judge an event whose handler failed, and return the verdict."""
-        verdict = judge(error, event.retry or 0, self._retries, random.random)
+        verdict = judge(error, event.retry or 0, self._work.retries, random.random)
         what = " ".join(describe(error).split())
         logger.warning(
             "Event %s of batch %s failed (%s): %s",
             event.id,
-            self._batch.id,
+            self._work.batch.id,
             what,
             _plain(verdict),
-            extra={"event_type": event.type, "event_id": event.id, "batch_id": self._batch.id},
+            extra={"event_type": event.type, "event_id": event.id, "batch_id": self._work.batch.id},
         )
         self.settle(event, verdict)
         return verdict
@@ -274,10 +281,10 @@ class EventAttempts:
         if self._handling.judged is not None:
             self._handling.judged(verdict)
         if isinstance(verdict, RetryAfter):
-            self._waiting.add(event, verdict.seconds)
+            self._work.waiting.add(event, verdict.seconds)
 
     def _deferred(self, event: Event) -> bool:
-        verdict = self._waiting.defer(event)
+        verdict = self._work.waiting.defer(event)
         if verdict is not None:
             self.verdicts.append((event, verdict))
         return verdict is not None

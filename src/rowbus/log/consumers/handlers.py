@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import copy_context
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.statements import BlockingSession, run_as_one
@@ -36,11 +36,13 @@ from rowbus.transport.pubsub.publication import publish
 from rowbus.transport.send_verbs import AsyncSendVerbs, HandlerVerbs, SendVerbs
 from rowbus.transport.uniqueness.sending import leave_once
 
+T = TypeVar("T")
+
 if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database
     from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
     from rowbus.database.sessions import SessionPool
-    from rowbus.database.statements import Statement, UserSession
+    from rowbus.database.statements import UserSession
     from rowbus.log.consumers.event_attempts import EventAttempt, Keys
     from rowbus.log.event import Batch, Event
     from rowbus.messages.dispatch import AnySend, Multicast
@@ -49,8 +51,9 @@ if TYPE_CHECKING:
     from rowbus.settings import ConsumerSettings
     from rowbus.transport.composition import Incoming
     from rowbus.transport.lanes.rule import Lanes
-    from rowbus.transport.pubsub.publication import Publication
     from rowbus.transport.uniqueness.table import UniqueSend
+
+    Leave = Callable[[UserSession], Coroutine[Any, Any, T]]
 
 SUBSCRIPTIONS = "SubscriptionRouting"
 
@@ -64,23 +67,11 @@ class ConsumerSender:
         self.inserts = Inserts(self.composer.address(SUBSCRIPTIONS))
         self._pool = pool
 
-    async def send_now(self, statements: Sequence[Statement[None]]) -> None:
-        """Send a message in a transaction of its own."""
+    async def send_now(self, leave: Leave[T]) -> T:
+        """Have something leave in a transaction of its own."""
         await self._pool.open()
         async with self._pool.session() as session:
-            await run_as_one(session, statements)
-
-    async def send_once_now(self, unique: UniqueSend) -> UniqueMessageId:
-        """Send a unique message in a transaction of its own."""
-        await self._pool.open()
-        async with self._pool.session() as session:
-            return await leave_once(session, unique, notify=self.inserts.notify)
-
-    async def publish_now(self, publication: Publication) -> None:
-        """Publish an event in a transaction of its own."""
-        await self._pool.open()
-        async with self._pool.session() as session:
-            await publish(session, publication)
+            return await leave(session)
 
     async def close(self) -> None:
         """Close the sessions of what was sent at once."""
@@ -125,24 +116,24 @@ class EventContext(HandlerVerbs):
     def _composing(self) -> tuple[Composer, Incoming]:
         return self._sender.composer, None
 
+    async def _send_by(self, leave: Leave[T], *, immediate: bool) -> T:
+        if immediate:
+            return await self._on_loop(self._sender.send_now(leave))
+        return await leave(self._session())
+
     async def _leave(self, send: AnySend, *, immediate: bool) -> None:
         statements = self._sender.inserts.of(send)
-        if immediate:
-            await self._on_loop(self._sender.send_now(statements))
-        else:
-            await run_as_one(self._session(), statements)
+        await self._send_by(lambda session: run_as_one(session, statements), immediate=immediate)
 
     async def _leave_once(self, unique: UniqueSend, *, immediate: bool) -> UniqueMessageId:
-        if immediate:
-            return await self._on_loop(self._sender.send_once_now(unique))
-        return await leave_once(self._session(), unique, notify=self._sender.inserts.notify)
+        notify = self._sender.inserts.notify
+        return await self._send_by(
+            lambda session: leave_once(session, unique, notify=notify), immediate=immediate
+        )
 
     async def _leave_to_all(self, event: Multicast, *, immediate: bool) -> None:
         publication = self._sender.inserts.publication(event)
-        if immediate:
-            await self._on_loop(self._sender.publish_now(publication))
-        else:
-            await publish(self._session(), publication)
+        await self._send_by(lambda session: publish(session, publication), immediate=immediate)
 
     def _judge(self, event: Event, verdict: Verdict) -> None:
         self._attempt.verdicts[event.id] = (event, verdict)
@@ -253,6 +244,7 @@ class Caller:
     def __init__(self, consumer: Consumer, sender: ConsumerSender) -> None:
         """Find out what the function takes. Raises ConfigurationError for one that cannot be a handler."""
         self._consumer = consumer
+        self._names = consumer.log, consumer.name
         self._sender = sender
         self._takes_context = takes_context(consumer.function)
         self._is_async = inspect.iscoroutinefunction(consumer.function)
@@ -261,21 +253,13 @@ class Caller:
 
     async def call(self, events: Sequence[Event], attempt: EventAttempt) -> None:
         """Call the handler with the events, or with the only one; raises what it raises."""
-        names = (self._consumer.log, self._consumer.name)
-        with concerning(EventsSubject(*names, attempt.batch, events, self._name)):
-            await self._call(events, attempt)
-
-    async def _call(self, events: Sequence[Event], attempt: EventAttempt) -> None:
         given: object = list(events) if self._consumer.batch else events[0]
+        with concerning(EventsSubject(*self._names, attempt.batch, events, self._name)):
+            await (self._call if self._is_async else self._call_in_thread)(given, attempt)
+
+    async def _call(self, given: object, attempt: EventAttempt) -> None:
         function = self._consumer.function
-        if not self._is_async:
-            await self._call_in_thread(given, attempt)
-            return
-        context = (
-            LogContext(attempt, self._consumer.log, self._consumer.name, self._sender)
-            if self._takes_context
-            else None
-        )
+        context = LogContext(attempt, *self._names, self._sender) if self._takes_context else None
         returned = await (function(given) if context is None else function(given, context))
         if returned is not None:
             refuse_unbegun(function, returned)
@@ -293,14 +277,12 @@ class Caller:
 
     async def _call_in_thread(self, given: object, attempt: EventAttempt) -> None:
         """Run a `def` handler in a thread, and wait for its end also when cancelled: see `Threads.run`."""
-        loop = asyncio.get_running_loop()
         call = partial(self._consumer.function, given)
         if self._takes_context:
-            context = SyncLogContext(attempt, self._consumer.log, self._consumer.name, self._sender, loop)
-            call = partial(call, context)
-        refuse_unbegun(
-            self._consumer.function, await self._threads.run(partial(copy_context().run, call), attempt)
-        )
+            loop = asyncio.get_running_loop()
+            call = partial(call, SyncLogContext(attempt, *self._names, self._sender, loop))
+        returned = await self._threads.run(partial(copy_context().run, call), attempt)
+        refuse_unbegun(self._consumer.function, returned)
 
 
 def takes_context(function: HandlerFunction) -> bool:

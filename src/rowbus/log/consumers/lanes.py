@@ -9,7 +9,7 @@ Invariant: all lanes of a consumer are registered together, before the first of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import run_steps_now
@@ -38,30 +38,25 @@ SCHEMA = "pgq"
 """The schema in the names of the lanes of logs, which no table has."""
 
 
-class LaneLock(NamedTuple):
-    """Statements on who has a lane: what takes it for this process, and what asks who else has it."""
-
-    take: Statement[bool]
-    holders: Statement[list[LockHolder]]
-
-
 class LaneTableOfLog(ConsumerTable):
     """Statements of one lane of a consumer: those of a consumer, but for the lock."""
 
-    def __init__(self, log: str, consumer: str, siblings: Sequence[str], lane: int, lock: LaneLock) -> None:
-        """Take the consumer's name, those of all its lanes, the lane's number and lock. No I/O."""
+    def __init__(
+        self, log: str, consumer: str, siblings: Sequence[str], lane: int, take: Statement[bool]
+    ) -> None:
+        """Take the consumer's name, those of all its lanes, the lane's number, and what takes its lock. No I/O."""
         super().__init__(log, siblings[lane])
         self.own_name, self.lane = consumer, str(lane)
         self.registered_with = frozenset(siblings)
-        self._lock = lock
+        self._take = take
 
     def try_lead(self) -> Statement[bool]:
         """Take the lane while the session lasts; says whether that was possible."""
-        return self._lock.take
+        return self._take
 
     def leaders(self) -> Statement[list[LockHolder]]:
         """Ask who has the lane, if it is another."""
-        return self._lock.holders
+        return lane_holders(self.log, self.consumer)
 
 
 def _address(log: str, consumer: str) -> QueueAddress:
@@ -143,14 +138,11 @@ class LogLanes(HeldLanes[LogConsumer]):
         super().__init__(database, own, lanes.addresses(own), alarm)
         siblings = [f"{name}{MARK}{lane}" for lane in lanes.names]
         self._tables = [
-            LaneTableOfLog(log, name, siblings, lane, self._lock(address))
+            LaneTableOfLog(log, name, siblings, lane, self._table.take(address, self._process))
             for lane, address in enumerate(self._lanes)
         ]
         self._make_consumer = make_consumer
         self._from_oldest = from_oldest
-
-    def _lock(self, lane: QueueAddress) -> LaneLock:
-        return LaneLock(self._table.take(lane, self._process), lock_holders(lock_of(lane)))
 
     async def prepare(self) -> None:
         """Register the lanes if they are not yet, and begin to watch; raises as `register`."""

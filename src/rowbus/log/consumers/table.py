@@ -20,7 +20,7 @@ from rowbus.log.queries import FOLDER, log_query
 from rowbus.messages.address import refuse_nul
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from rowbus.database.locks import LockHolder
@@ -234,13 +234,13 @@ class ConsumerTable:
             losses=note.losses,
         )
 
-    def finish_batch(self, batch: int, marks: Iterable[Mark]) -> Statement[None]:
-        """Move the position to the batch's end.
+    def finish_batch(self, batch: int, marks: Mapping[tuple[int, int], int]) -> Statement[None]:
+        """Move the position to the batch's end; `marks` are the events of its parts.
 
         Raises BatchError when the batch is not in hand any more, or has other marks: another process has done a part.
         """
-        parts, part, events = zip(*marks, strict=True) if (marks := list(marks)) else ((), (), ())
-        given = {"batch": batch, "parts": list(parts), "part": list(part), "events": list(events)}
+        parts, part = [parts for parts, _ in marks], [part for _, part in marks]
+        given = {"batch": batch, "parts": parts, "part": part, "events": list(marks.values())}
         return Statement(self._finish_batch, {**self._names, **given}, self._held(batch))
 
     def touch(self) -> Statement[bool]:
