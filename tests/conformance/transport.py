@@ -19,8 +19,10 @@ from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Identity
 from rowbus.messages.message import OutgoingMessage
 from rowbus.settings import EndpointSettings, FailureHandling, TransactionMode
+from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import Callbacks, Delivery, ErrorResult, FailedDelivery
 from rowbus.transport.receiving.dispatcher import Dispatcher
+from rowbus.transport.receiving.preparation import prepare
 from rowbus.transport.receiving.receiver import Receiver
 from rowbus.transport.recoverability.policy import Recoverability
 from tests.fixtures.processes import pause
@@ -124,7 +126,7 @@ class Transport:
         receiving = EndpointSettings(**chosen)
         dispatcher = Dispatcher(self._pool, notify=receiving.notifications)
         self._receiver = Receiver(self.backend.database, self.address, receiving, callbacks, dispatcher)
-        await self._receiver.initialize()
+        await prepare(self.backend.database, [queue_table(self.address)], receiving)
         await self._receiver.start()
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the receiver's own grace period

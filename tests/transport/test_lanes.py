@@ -16,7 +16,7 @@ from rowbus.messages.message import MessageRow, OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.transport.lanes.order import SOON, Order
 from rowbus.transport.lanes.rule import Holder, Survey, assign
-from rowbus.transport.lanes.turns import LONG, SHORT, Equipment, Shelf, Turns
+from rowbus.transport.lanes.turns import LONG, SHORT, Equipment, Turns
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
 
@@ -108,7 +108,8 @@ class IdleSession:
 
 
 async def test_lanes_have_their_last_sessions_again_and_about_equally_many_turns() -> None:
-    shelf, taken = Shelf(), list[str]()
+    turns, taken = Turns(dict.fromkeys("bca", 1), 1), list[str]()
+    shelf = turns.shelf
     first, second = (Equipment(cast("Any", IdleSession()), None, None) for _ in range(2))
     await shelf.put("a", first)
     await shelf.put("b", second)
@@ -118,7 +119,6 @@ async def test_lanes_have_their_last_sessions_again_and_about_equally_many_turns
     assert shelf.take("b") is first
     await shelf.put("a", first)
 
-    turns = Turns(dict.fromkeys("bca", 1), 1, is_at_hand=shelf.has)
     async with asyncio.TaskGroup() as group:
         for lane in "bca":
             for _ in range(2):

@@ -18,12 +18,12 @@ from rowbus.settings import TransactionMode
 from rowbus.transport.lanes.held_lanes import HeldLanes
 from rowbus.transport.lanes.order import Order
 from rowbus.transport.lanes.rule import OWN_SHARE
-from rowbus.transport.lanes.turns import Shelf, Turns
+from rowbus.transport.lanes.turns import Turns
 from rowbus.transport.limits.rate import RateLimit
 from rowbus.transport.queues.lookout import close
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from rowbus.database.sessions import Database, ReceiveSession
     from rowbus.endpoint.parts import Parts
@@ -33,29 +33,11 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.receiver import Receiver
 
 
-class SharedTurns:
-    """The turns of an endpoint's queues in one process, and the sessions that they share. For one event loop."""
-
-    def __init__(
-        self, lanes: Lanes, queue: QueueAddress, others: Iterable[QueueAddress], at_once: int
-    ) -> None:
-        """Share so many turns at once between lanes, the endpoint's own queue, and others. No I/O."""
-        weights: dict[Hashable, int] = dict(zip(lanes.addresses(queue), lanes.weights, strict=True))
-        weights |= dict.fromkeys([queue, *others], OWN_SHARE)
-        self._shelf = Shelf()
-        self._turns = Turns(weights, at_once, is_at_hand=self._shelf.has)
-
-    def join(self, receiver: Receiver) -> None:
-        """Have a receiver take turns with the others."""
-        receiver.turns, receiver.shelf = self._turns, self._shelf
-
-    def change_concurrency(self, concurrency: int) -> None:
-        """Have so many units in hand at once."""
-        self._turns.change(concurrency)
-
-    async def close(self) -> None:
-        """Close the sessions that nobody uses."""
-        await self._shelf.close()
+def turns_of(lanes: Lanes, parts: Parts) -> Turns:
+    """Return the turns that an endpoint's queues share in one process: its lanes, and those that are none."""
+    weights: dict[Hashable, int] = dict(zip(lanes.addresses(parts.address), lanes.weights, strict=True))
+    weights |= dict.fromkeys(parts.queues, OWN_SHARE)
+    return Turns(weights, parts.settings.effective_concurrency)
 
 
 class OrderedLanes(HeldLanes["Receiver"]):

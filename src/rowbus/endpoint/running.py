@@ -15,7 +15,7 @@ from rowbus.endpoint.decisions import FailureStreak
 from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.endpoint.gathering import Gathering
 from rowbus.endpoint.installation import install
-from rowbus.endpoint.lanes import OrderedLanes, SharedTurns, check_lanes
+from rowbus.endpoint.lanes import OrderedLanes, check_lanes, turns_of
 from rowbus.endpoint.limits import can_wait, make_gate, make_places
 from rowbus.endpoint.long_work import LongWork
 from rowbus.endpoint.pipeline import Pipeline
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from rowbus.messages.headers import Identity
     from rowbus.running.service import Service
     from rowbus.settings import EndpointSettings
+    from rowbus.transport.lanes.turns import Turns
     from rowbus.transport.pauses.table import Pause
 
 logger = logging.getLogger("rowbus.endpoint")
@@ -140,18 +141,17 @@ class RunningEndpoint:
             ),
         )
 
-    def _make_lanes(self, parts: Parts) -> tuple[OrderedLanes | None, SharedTurns | None]:
+    def _make_lanes(self, parts: Parts) -> tuple[OrderedLanes | None, Turns | None]:
         lanes, addresses = parts.lanes, parts.lane_addresses
         if lanes is None:
             return None, None
         if lanes.is_ordered:
             make = partial(self._make_receiver, keeps_place=True)
             return OrderedLanes(self.database, parts.address, addresses, make, parts.alarm), None
-        others = [] if parts.instance is None else [parts.instance]
-        turns = SharedTurns(lanes, parts.address, others, parts.settings.effective_concurrency)
+        turns = turns_of(lanes, parts)
         self._receivers += [self._make_receiver(address) for address in addresses]
         for receiver in self._receivers:
-            turns.join(receiver)
+            receiver.turns = turns
         return None, turns
 
     def _make_receiver(self, address: QueueAddress, *, keeps_place: bool = False) -> Receiver:
@@ -226,7 +226,7 @@ class RunningEndpoint:
             )
         finally:
             if self._turns is not None:
-                await self._turns.close()
+                await self._turns.shelf.close()
             self._watch.stop()
             self._pipeline.close()
             for service in self._background:
@@ -245,7 +245,7 @@ class RunningEndpoint:
         for receiver in self._receivers:
             receiver.change_concurrency(concurrency)
         if self._turns is not None:
-            self._turns.change_concurrency(concurrency)
+            self._turns.change(concurrency)
 
     async def cancel(self, message_id: str) -> bool:
         """Cancel a message that the endpoint delayed, in a transaction of its own; say whether it still waited."""

@@ -29,8 +29,10 @@ from rowbus.transport.delayed_store.table import QUALIFIER
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.queues.installer import create_queue, require_queues
+from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import Callbacks
 from rowbus.transport.receiving.dispatcher import Dispatcher
+from rowbus.transport.receiving.preparation import prepare
 from rowbus.transport.receiving.receiver import Receiver
 
 if TYPE_CHECKING:
@@ -155,7 +157,8 @@ class DelayedStoreService:
         rules = self._rules(dispatcher)
         self._poller = self._make_poller(found, rules)
         self._receiver = self._make_receiver(found, self._poller, dispatcher, rules)
-        await self._receiver.initialize()
+        settings = dataclasses.replace(self._owner.settings, purge_on_startup=False)
+        await prepare(self._database, [queue_table(self.queue)], settings)
         await self._receiver.start()
         await self._poller.start()
 
@@ -242,12 +245,11 @@ class DelayedStoreService:
         callbacks = Callbacks(
             intake.on_message, intake.on_error, self._owner.on_poison, self._report, intake.decide_outage
         )
-        # In every mode of the endpoint's handlers, a crash loses no message here, and a start purges none.
+        # In every mode of the endpoint's handlers, a crash loses no message here.
         settings = dataclasses.replace(
             self._owner.settings,
             transaction_mode=TransactionMode.SENDS_ATOMIC_WITH_RECEIVE,
             failure_handling=FailureHandling.SAVEPOINT,
-            purge_on_startup=False,
             concurrency=min(self._owner.settings.effective_concurrency, MOST_STORING),
         )
         return Receiver(self._database, self.queue, settings, callbacks, dispatcher)

@@ -70,14 +70,13 @@ class Turns:
         weights: Mapping[Hashable, int],
         at_once: int,
         clock: Callable[[], float] = time.monotonic,
-        is_at_hand: Callable[[Hashable], bool] = lambda _lane: False,
     ) -> None:
         """Give lanes turns by their weights, so many at once; `clock` counts seconds and never goes back.
 
-        Of those that weigh the same, and have had about as many, one whose session `is_at_hand` comes first.
+        Of those that weigh the same, and have had about as many, one whose session is on the shelf comes first.
         """
         self.clock = clock
-        self._is_at_hand = is_at_hand
+        self.shelf = Shelf()
         least = min(weights.values())
         self._shares = {lane: Share(lane, each, is_heavy=each > least) for lane, each in weights.items()}
         self._waiting: dict[Share, None] = {}  # lanes that wait, as they came
@@ -166,7 +165,7 @@ class Turns:
             return first
         ahead = self._now + first.stride * LONG / SHORT
         near = (share for share in self._waiting if share.stride == first.stride and share.passed <= ahead)
-        return next((share for share in near if self._is_at_hand(share.lane)), first)
+        return next((share for share in near if self.shelf.has(share.lane)), first)
 
 
 class Equipment(NamedTuple):

@@ -240,10 +240,7 @@ class Interruption(NamedTuple):
 
 def lost_process_in(text: str) -> Interruption | None:
     """Return what a header text says of a message that is to be handled alone in its process; None of others."""
-    try:
-        interruption = interruption_in(text)
-    except MalformedHeadersError:
-        return None
+    interruption = interruption_in(text)
     return interruption if interruption is not None and interruption.took_its_process else None
 
 
@@ -272,8 +269,17 @@ def take_out(headers: dict[str, str | None]) -> Interruption | None:
 
 
 def interruption_in(text: str) -> Interruption | None:
-    """Return what a header text says. Raises MalformedHeadersError."""
-    return take_out(decode_headers(text)) if is_suspect(text) else None
+    """Return what a header text says; None if nothing, or nothing that can be read."""
+    try:
+        return take_out(decode_headers(text)) if is_suspect(text) else None
+    except MalformedHeadersError:
+        return None
+
+
+def count_in(text: str) -> int:
+    """Return how often a message had failed when it was put back; 0 if its headers do not say."""
+    interruption = interruption_in(text)
+    return 0 if interruption is None else interruption.times
 
 
 def with_interruption(text: str, interruption: Interruption) -> str:

@@ -15,14 +15,14 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from rowbus.errors import MalformedHeadersError, RowbusError
+from rowbus.errors import RowbusError
 from rowbus.running.backoff import doubling
 from rowbus.transport.lanes.lane_table import rewrite
 from rowbus.transport.queues.table import Place, queue_table
 from rowbus.transport.receiving.decisions import (
     Interruption,
     blamed,
-    interruption_in,
+    count_in,
     lost_process,
     with_interruption,
 )
@@ -107,8 +107,7 @@ class InterruptedMessages:
             if place is None and self._table.shows_in_flight:
                 return None
             if place is not None:
-                before = interruption_in(place.headers)
-                now = Interruption((before.times if before else 0) + more, said)
+                now = Interruption(count_in(place.headers) + more, said)
                 changed = place._replace(headers=with_interruption(place.headers, now))
                 async with session.transaction():
                     if await session.run(self._moved(row_id, changed, keeps_place=keeps_place)):
@@ -123,15 +122,6 @@ class InterruptedMessages:
         if keeps_place:
             return rewrite(self._address, row_id, changed.seq, changed.headers, keeps_expiry=True)
         return self._table.requeue(row_id, changed, notify=self._notify)
-
-
-def count_in(headers: str) -> int:
-    """Return how often a message had failed when it was put back; 0 if its headers do not say."""
-    try:
-        interruption = interruption_in(headers)
-    except MalformedHeadersError:
-        return 0
-    return 0 if interruption is None else interruption.times
 
 
 async def count_death(

@@ -9,6 +9,7 @@ no lock: it passes over the rows that receivers have locked, a batch a transacti
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rowbus.errors import QueueNotFoundError, RowbusError, TransactionConflictError
@@ -16,7 +17,7 @@ from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import Periodic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Generator, Iterable, Sequence
     from datetime import timedelta
 
     from rowbus.database.sessions import AsyncSession, Database, SessionPool
@@ -102,29 +103,22 @@ async def _prepare(
     settings: EndpointSettings,
 ) -> None:
     if settings.purge_on_startup:
-        await _purge(session, table)
+        with _warning("Queue %s could not be purged: %s", table):
+            purged = await session.run(table.purge())
+            logger.info("%s messages purged from queue %s", purged, table.address)
     if settings.purge_expired_on_startup:
-        await _purge_expired(session, table, settings.purge_expired_batch_size)
+        with _warning("Expired messages of queue %s could not be purged: %s", table):
+            await purge_expired(session, table, settings.purge_expired_batch_size)
     for statement in inspection:
         for warning in await session.run(statement):
             logger.warning("Queue %s: %s", table.address, warning)
 
 
-async def _purge(session: AsyncSession, table: QueueTable) -> None:
+@contextmanager
+def _warning(text: str, table: QueueTable) -> Generator[None]:
     try:
-        purged = await session.run(table.purge())
+        yield
     except QueueNotFoundError:
         raise
     except RowbusError as error:
-        logger.warning("Queue %s could not be purged: %s", table.address, error)
-    else:
-        logger.info("%s messages purged from queue %s", purged, table.address)
-
-
-async def _purge_expired(session: AsyncSession, table: QueueTable, batch_size: int) -> None:
-    try:
-        await purge_expired(session, table, batch_size)
-    except QueueNotFoundError:
-        raise
-    except RowbusError as error:
-        logger.warning("Expired messages of queue %s could not be purged: %s", table.address, error)
+        logger.warning(text, table.address, error)

@@ -178,16 +178,6 @@ class Processor:
             entry.is_judged = False
             entry.restore(failures, Interruption(failures, lost_server(error)).error())
 
-    def interrupted(self, row_id: str, before: int, times: int) -> int:
-        """Return how often a row has failed, `before` it was received and here, with an interruption or without.
-
-        Forgets the row, because from now on its headers say it: another slot may have it at any moment.
-        """
-        entry = self._book.entry(row_id)
-        failures = entry.total(before, times)
-        entry.clear()
-        return failures
-
     async def _attempt(
         self, delivery: Delivery, entry: Entry, session: ReceiveSession, *, is_alone: bool = True
     ) -> Fate:

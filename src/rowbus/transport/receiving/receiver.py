@@ -31,11 +31,11 @@ from rowbus.transport.receiving.decisions import (
     Interruption,
     Round,
     Unit,
+    count_in,
     lost_connection,
     message_id_in,
 )
-from rowbus.transport.receiving.interrupted_messages import InterruptedMessages, count_in
-from rowbus.transport.receiving.preparation import prepare
+from rowbus.transport.receiving.interrupted_messages import InterruptedMessages
 from rowbus.transport.receiving.processor import Processor
 from rowbus.transport.receiving.remarks import about, round_trips
 from rowbus.transport.receiving.rounds import Look, Permits, QueueLooks, Seclusion, make_peeking
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from rowbus.settings import EndpointSettings
     from rowbus.transport.deduplication.table import InboxTable
     from rowbus.transport.lanes.order import Order
-    from rowbus.transport.lanes.turns import Shelf, Turns
+    from rowbus.transport.lanes.turns import Turns
     from rowbus.transport.limits.gate import Gate
     from rowbus.transport.limits.places import PlaceKeeper
     from rowbus.transport.pauses.table import Hold
@@ -89,9 +89,6 @@ class Receiver(Service):
 
     turns: Turns | None = None
     """The turns that it shares with other queues of its endpoint, if it does."""
-
-    shelf: Shelf | None = None
-    """Where its slots leave their sessions between two turns, if there are some."""
 
     trips: RoundTrips | None = None
     """The notes of the round trips of the slots, in a process that traces."""
@@ -154,10 +151,6 @@ class Receiver(Service):
         _warn_of_peek_delay(address, settings.peek_delay)
 
     # --- what an endpoint does with it
-
-    async def initialize(self) -> None:
-        """Purge the queue if the settings say so, and look at its table; raises as `preparation.prepare`."""
-        await prepare(self.database, [self._table], self._settings)
 
     async def prepare(self) -> None:
         """Begin with one slot that waits for the first round: a slot that has its permit begins the next."""
@@ -317,8 +310,9 @@ class Receiver(Service):
     async def _count_interruption(
         self, session: AsyncSession, row: MessageRow, error: BaseException, times: int
     ) -> None:
-        said, before = lost_connection(error), count_in(row.headers)
-        failures = self.processor.interrupted(row.id, before, times)
+        said, before, entry = lost_connection(error), count_in(row.headers), self.book.entry(row.id)
+        failures = entry.total(before, times)
+        entry.clear()  # from now on its headers say it: another slot may have it at any moment
         now = None
         try:
             now = await self._interrupted.put_back(
@@ -337,7 +331,7 @@ class Receiver(Service):
                 refusal,
             )
         if now is None and failures:  # this process counts on
-            self.book.entry(row.id).restore(failures, Interruption(failures, said).error())
+            entry.restore(failures, Interruption(failures, said).error())
         logger.warning(
             "Handling message %s (row %s of %s) was interrupted (failed attempts: %s); it %s of the queue. %s",
             message_id_in(row.headers, row.id),

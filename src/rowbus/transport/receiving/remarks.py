@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from time import time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 from rowbus.errors import MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers
@@ -26,6 +25,14 @@ if TYPE_CHECKING:
     from rowbus.running.telemetry.spans import Spans
 
 logger = logging.getLogger("rowbus.receiving")
+
+DROPPED: Final = (
+    "Row %s of %s is dropped: its time to be received ran out before it was tried again. It had failed: %r"
+)
+MOVED: Final = "Moving row %s of %s to the error queue: %s"
+UNREADABLE: Final = (
+    "Error receiving message. Probable message metadata corruption. Moving to error queue. (row %s of %s: %s)"
+)
 
 
 class Remarks:
@@ -52,34 +59,18 @@ class Remarks:
 
     def dropped(self, row: MessageRow, error: BaseException) -> None:
         """Say that a message goes without having been handled: its time ran out while it was to be tried again."""
-        logger.warning(
-            "Row %s of %s is dropped: its time to be received ran out before it was tried again. It had failed: %r",
-            row.id,
-            self._address,
-            error,
-            extra=about(row, self._address),
-        )
+        self._say(logging.WARNING, DROPPED, row, error)
 
     def moved(self, row: MessageRow, error: BaseException) -> None:
         """Say that a message moves to the error queue for what it asks for, or for what its handler did."""
-        logger.error(
-            "Moving row %s of %s to the error queue: %s",
-            row.id,
-            self._address,
-            error,
-            extra=about(row, self._address),
-        )
+        self._say(logging.ERROR, MOVED, row, error)
 
     def unreadable(self, row: MessageRow, error: BaseException) -> None:
         """Say that a row moves to the error queue because it cannot be read."""
-        logger.error(
-            "Error receiving message. Probable message metadata corruption. Moving to error queue. "
-            "(row %s of %s: %s)",
-            row.id,
-            self._address,
-            error,
-            extra=about(row, self._address),
-        )
+        self._say(logging.ERROR, UNREADABLE, row, error)
+
+    def _say(self, level: int, text: str, row: MessageRow, error: BaseException) -> None:
+        logger.log(level, text, row.id, self._address, error, extra=about(row, self._address))
 
 
 def about(message: MessageRow | Delivery, address: QueueAddress) -> dict[str, object]:
@@ -101,22 +92,17 @@ class RoundTrips:
         self._spans = spans
         self._queue = queue
 
-    @staticmethod
-    def now() -> int:
-        """Return the time, as `received` and `settled` take it."""
-        return time_ns()
-
-    def received(self, rows: Sequence[MessageRow], started: int) -> None:
-        """Note that messages were received, by a statement that was begun then."""
-        self._note("receive", rows, started)
-
-    def settled(self, rows: Sequence[MessageRow], started: int, error: BaseException | None = None) -> None:
-        """Note that messages were completed, and what they sent was sent; or the error of the commit."""
-        self._note("settle", rows, started, error)
-
-    def _note(
-        self, operation: str, rows: Sequence[MessageRow], started: int, error: BaseException | None = None
+    def note(
+        self,
+        operation: Literal["receive", "settle"],
+        rows: Sequence[MessageRow],
+        started: int,
+        error: BaseException | None = None,
     ) -> None:
+        """Note that messages were received, or completed with what they sent, by a statement that was begun then.
+
+        `error` is that of the commit.
+        """
         for row in rows:
             if Header.TRACEPARENT in row.headers:  # a text: it is decoded for none of this
                 texts = [row.headers for row in rows]

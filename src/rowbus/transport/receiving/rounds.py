@@ -22,16 +22,15 @@ import random
 import time
 from collections import deque
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.running.backoff import LookPauses, jittered
 from rowbus.running.waiting import pause
 from rowbus.transport.queues.lookout import QueueWatch, lookout_of
-from rowbus.transport.receiving.decisions import FROM_THE_START, LowerBound
+from rowbus.transport.receiving.decisions import FROM_THE_START, LowerBound, Round
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
-    from contextlib import AbstractAsyncContextManager
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.database.statements import Statement
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from rowbus.running.critical import ReportedBreaker
     from rowbus.transport.queues.lookout import Lookout
     from rowbus.transport.queues.table import QueueTable
-    from rowbus.transport.receiving.decisions import Round
     from rowbus.work.book import Entry
 
 PEEKED_WITHIN: Final = 30.0  # seconds after which a server that has taken a peek and does not answer is away
@@ -77,39 +75,11 @@ class QueueLooks:
         return jittered(self.pauses.following(), random.random)
 
 
-class Peeking(Protocol):
-    """The looks of a receiver for messages."""
-
-    @property
-    def patience(self) -> float | None:
-        """The time, in seconds, that an idle slot keeps its connections; None: for ever."""
-        raise NotImplementedError
-
-    async def look(self) -> bool:
-        """Say whether there may be something to receive. Raises StorageError."""
-        raise NotImplementedError
-
-    async def rest(self, *, worked: bool) -> None:
-        """Wait for the next look; `worked`: what was found was received. Raises StorageError."""
-        raise NotImplementedError
-
-    def mute(self) -> None:
-        """Have the server not notify while the queue is busy."""
-        raise NotImplementedError
-
-    def session(self) -> AbstractAsyncContextManager[AsyncSession]:
-        """Lend a session that no slot uses. Raises ConnectionLostError."""
-        raise NotImplementedError
-
-    async def release(self) -> None:
-        """Close what is kept between looks."""
-        raise NotImplementedError
-
-
 class OwnPeeking:
     """Looks on a session of its own, as often as the settings say: nothing notifies it."""
 
     patience = None
+    """The time, in seconds, that an idle slot keeps its connections; None: for ever."""
 
     def __init__(self, database: Database, looks: QueueLooks) -> None:
         """Look at a queue of this database. No I/O."""
@@ -118,7 +88,7 @@ class OwnPeeking:
         self._session: AsyncSession | None = None
 
     async def look(self) -> bool:
-        """Look."""
+        """Say whether there may be something to receive. Raises StorageError."""
         session = await self._connected()
         began = self._looks.clock()
         found = await session.run(self._looks.statement(), within=PEEKED_WITHIN)
@@ -126,7 +96,7 @@ class OwnPeeking:
         return found > 0
 
     async def rest(self, *, worked: bool) -> None:
-        """Go on at once after work, else wait for the next look."""
+        """Go on at once where what was found was received, else wait for the next look."""
         if not worked:
             await pause(self._looks.woken, self._looks.pause())
 
@@ -135,7 +105,7 @@ class OwnPeeking:
 
     @asynccontextmanager
     async def session(self) -> AsyncGenerator[AsyncSession]:
-        """Lend the session that looks."""
+        """Lend the session that looks, which no slot uses. Raises ConnectionLostError."""
         yield await self._connected()
 
     async def release(self) -> None:
@@ -204,6 +174,10 @@ class SharedPeeking:
         return self._looks.pause()
 
 
+Peeking = OwnPeeking | SharedPeeking
+"""The looks of a receiver for messages."""
+
+
 def make_peeking(database: Database, looks: QueueLooks, *, notifications: bool) -> Peeking:
     """Return what looks at a queue: the lookout, unless nothing is to notify it, or can."""
     lookout = lookout_of(database) if notifications else None
@@ -221,8 +195,9 @@ class Permits:
     """The current round of one receiver, and the slots that wait for a permit. For one event loop."""
 
     def __init__(self) -> None:
-        """Begin without a round: slots wait."""
-        self._round: Round | None = None
+        """Begin with a round that has ended: slots wait."""
+        self._round = Round(concurrency=0)
+        self._round.abandon()
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._over = asyncio.Event()
         self._only_travels = asyncio.Event()
@@ -240,7 +215,7 @@ class Permits:
     @property
     def are_void(self) -> bool:
         """Whether the round has ended: a receive that has a permit, and waits for its turn, would find nothing."""
-        return self._round is not None and self._round.ended
+        return self._round.ended
 
     async def over(self) -> None:
         """Wait until the round is over: all its receives have been executed, or it was ended early."""
@@ -255,11 +230,11 @@ class Permits:
 
     def try_take(self, most: int) -> int:
         """Return how many messages may be received at once now, 0 for none."""
-        return 0 if self._round is None or self._closed else self._round.try_start(most)
+        return 0 if self._closed else self._round.try_start(most)
 
     def try_travel(self, most: int) -> Travel | None:
         """Return the permit for a receive that travels with a commit now; None for none."""
-        if self._round is None or self._closed or not (granted := self._round.try_start(most, travels=True)):
+        if self._closed or not (granted := self._round.try_start(most, travels=True)):
             return None
         self._settle(0)
         return Travel(granted, self._round)
@@ -288,16 +263,14 @@ class Permits:
         The round of one that travelled may be over.
         """
         current = self._round if travel is None else travel.round
-        if current is not None:
-            current.finished(found, travelled=travel is not None)
-            if current is self._round:
-                self._settle(2 if found else 0)
+        current.finished(found, travelled=travel is not None)
+        if current is self._round:
+            self._settle(2 if found else 0)
 
     def close(self) -> None:
         """End the round and send all waiting slots away with nothing."""
         self._closed = True
-        if self._round is not None:
-            self._round.abandon()
+        self._round.abandon()
         self._over.set()
         self._only_travels.set()
         self._wake(len(self._waiting))
@@ -307,8 +280,6 @@ class Permits:
         self._wake(len(self._waiting))
 
     def _settle(self, more: int) -> None:
-        if self._round is None:
-            return
         if self._round.only_travels:
             self._only_travels.set()
         if self._round.over:

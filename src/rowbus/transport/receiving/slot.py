@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack, suppress
-from time import perf_counter
+from time import perf_counter, time_ns
 from typing import TYPE_CHECKING
 
 from rowbus.errors import (
@@ -112,14 +112,10 @@ class Slot:
                 receiver.permits.received(0)
                 return
             await self._work(most)
-            await self._shelve()
-
-    async def _shelve(self) -> None:
-        session, shelf = self._session, self._receiver.shelf
-        if session is not None and shelf is not None and not self._is_spent:
-            equipment = Equipment(session, self._outbox, self._server)
-            self._session = self._outbox = None
-            await shelf.put(self._receiver.address, equipment)
+            if self._session is not None and not self._is_spent:
+                equipment = Equipment(self._session, self._outbox, self._server)
+                self._session = self._outbox = None
+                await turns.shelf.put(receiver.address, equipment)
 
     async def _work(self, most: int) -> None:
         """Use one permit, and every further one that is to be had when a message is completed."""
@@ -230,8 +226,7 @@ class Slot:
 
     async def _receive(self, most: int) -> list[MessageRow]:
         """Receive in a new transaction; the permit is settled in any case."""
-        found, trips = 0, self._receiver.trips
-        started = 0 if trips is None else trips.now()
+        found, trips, started = 0, self._receiver.trips, time_ns()
         try:
             session = await self._open()
             entered = await self._receiver.enter(session, most)
@@ -243,7 +238,7 @@ class Slot:
         finally:
             self._receiver.permits.received(found)
         if trips is not None:
-            trips.received(rows, started)
+            trips.note("receive", rows, started)
         if not rows:
             self._unit.begin_anew()
             await session.rollback()
@@ -334,8 +329,7 @@ class Slot:
 
     async def _complete(self, rows: list[MessageRow], outgoing: Outgoing) -> list[MessageRow] | Fate:
         """Complete what is in hand and receive on, if the round allows it."""
-        trips = self._receiver.trips
-        started = 0 if trips is None else trips.now()
+        trips, started = self._receiver.trips, time_ns()
         try:
             travel = self._travel()
             if travel is None:
@@ -345,15 +339,15 @@ class Slot:
                 following = await self._receive_on(outgoing, travel)
         except RowbusError as error:
             if trips is not None:
-                trips.settled(rows, started, None if self._transaction.completed else error)
+                trips.note("settle", rows, started, None if self._transaction.completed else error)
             if self._transaction.completed:
                 self._forget(rows)
                 await make_calls(outgoing.afterwards)
                 raise
             return await self._completion_failed(rows, error)
         if trips is not None:
-            trips.settled(rows, started)
-            trips.received(following, started)
+            trips.note("settle", rows, started)
+            trips.note("receive", following, started)
         self._forget(rows)
         if self._receiver.processing.breaker.failures:
             self._receiver.processing.succeeded()
@@ -426,7 +420,7 @@ class Slot:
         """Return the slot's session; opens all that it needs, or nothing. Raises ConnectionLostError."""
         if self._session is None:
             receiver = self._receiver
-            shared = None if receiver.shelf is None else receiver.shelf.take(receiver.address)
+            shared = None if receiver.turns is None else receiver.turns.shelf.take(receiver.address)
             session, self._outbox, self._server = shared or await self._connected()
             self._session = session
             self._transaction = receive_transaction(
