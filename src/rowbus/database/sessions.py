@@ -8,12 +8,13 @@ Invariant: a session never ends a transaction it was given, is not for concurren
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 from rowbus.database.statements import Blocking, UserSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from rowbus.database.postgresql import handler_connection
@@ -339,3 +340,13 @@ class Database(Protocol):
     def fault(self, error: Exception) -> RowbusError | None:
         """Return our error for one that the driver raised to users of a session's connection; None for others."""
         raise NotImplementedError
+
+
+@asynccontextmanager
+async def connected(database: Database) -> AsyncGenerator[AsyncSession]:
+    """Lend a block a session of its own. Raises ConnectionLostError."""
+    session = await database.connect()
+    try:
+        yield session
+    finally:
+        await session.close()

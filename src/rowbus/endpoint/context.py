@@ -125,11 +125,11 @@ class MessageContext(HandlerVerbs):
             self._delivery.send(*sends)
 
     async def _reply(self, message: object, to: Destination | None, options: Options) -> str:
-        address, is_asked = self._answered(to)
+        address = self._reply_address() if to is None else self._sender.address(to)
         incoming = self._delivery.headers
         reply = self._sender.compose(address, message, options, intent="Reply", incoming=incoming)
         self._delivery.note(reply)
-        is_known = not is_asked or self._delivery.is_known(address)
+        is_known = to is not None or self._delivery.is_known(address)
         if is_known or await self._on_loop(self._reaches(address)):
             self._delivery.send(reply)
         return reply.message.message_id
@@ -138,10 +138,6 @@ class MessageContext(HandlerVerbs):
         if self._delivery.withdraw(message_id):
             return True
         return await self._on_loop(self._delivery.run(self._sender.cancelling(message_id))) > 0
-
-    def _answered(self, to: str | QueueAddress | None) -> tuple[QueueAddress, bool]:
-        """Return where a reply goes, and whether the message in hand says so."""
-        return (self._reply_address(), True) if to is None else (self._sender.address(to), False)
 
     async def _reaches(self, address: QueueAddress) -> bool:
         """Look where a reply goes; say whether it goes: who asked and is gone took its queue with it.

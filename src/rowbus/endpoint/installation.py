@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rowbus.database.sessions import connected
 from rowbus.database.statements import run_steps
 from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.errors import ConfigurationError
@@ -45,8 +46,7 @@ async def install(
     applies to this role on a table that the endpoint reads, and what the check of a table raises.
     """
     _refuse_shared(parts)
-    session = await database.connect()
-    try:
+    async with connected(database) as session:
         read = () if begin is None else [*_read_tables(parts)]
         await (_create if parts.settings.install else _require)(session, parts, read)
         if parts.address.backend == QueueAddress.backend:
@@ -60,19 +60,14 @@ async def install(
             for own in parts.own_tables:
                 if own.check is not None:
                     await own.check(session)
-    finally:
-        await session.close()
 
 
 async def change_lanes(database: Database, parts: Parts) -> int:
     """Give an endpoint's queue the lanes that it is to have; see `installer.change_lanes`."""
-    session = await database.connect()
-    try:
+    async with connected(database) as session:
         return await installer.change_lanes(
             session, parts.address, parts.lanes, body_string=parts.settings.body_string
         )
-    finally:
-        await session.close()
 
 
 def _refuse_shared(parts: Parts) -> None:

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
+from rowbus.database.sessions import connected
 from rowbus.endpoint.long_context import (
     BLOCK_ENDED,
     ENDED,
@@ -270,11 +271,8 @@ class LongWork(Service):
 
     async def _server_started(self) -> datetime | None:
         """Ask on a new session, which a server that is about to stop refuses; an old one might still answer."""
-        session = await self._database.connect()
-        try:
+        async with connected(self._database) as session:
             return await session.run(self._queue.server_started())
-        finally:
-            await session.close()
 
     async def _call(self, hand: InHand, delivery: LongDelivery) -> BaseException | None:
         """Call the handlers, and end the work; return what went wrong."""

@@ -18,6 +18,7 @@ from time import time
 from typing import TYPE_CHECKING
 
 from rowbus.database.locks import name_holders
+from rowbus.database.sessions import connected
 from rowbus.errors import BatchError, StorageError, TransactionConflictError
 from rowbus.errors.strangers import text_of
 from rowbus.log.causes import NO_CAUSE, read_cause
@@ -64,8 +65,7 @@ async def register(database: AnyDatabase, tables: Sequence[ConsumerTable], *, fr
 
     Raises LogNotFoundError, StorageError, and ConfigurationError where it has other lanes.
     """
-    session = await database.connect()
-    try:
+    async with connected(database) as session:
         await session.run(LogRange(tables[0].log).find())
         for left in reversed(range(REGISTRATIONS)):
             try:
@@ -78,8 +78,6 @@ async def register(database: AnyDatabase, tables: Sequence[ConsumerTable], *, fr
                     raise
             else:
                 return
-    finally:
-        await session.close()
 
 
 class BatchSubject:

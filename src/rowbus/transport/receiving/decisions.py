@@ -136,14 +136,9 @@ class LowerBound:
         self._next_full_look = self._last_end = clock()
         self._last_cost = 0.0  # seconds that the full look before took
 
-    @property
-    def full_look_due(self) -> bool:
-        """Whether the next look should be from the start."""
-        return self._clock() >= self._next_full_look
-
     def value(self) -> int:
         """Return the bound for the next look: the start when a full look is due."""
-        return FROM_THE_START if self.full_look_due else self._bound
+        return FROM_THE_START if self._clock() >= self._next_full_look else self._bound
 
     def claim(self) -> int:
         """Return the bound for the next look, and leave a full look that is due to this one alone."""
@@ -181,18 +176,10 @@ class LowerBound:
 class Unit:
     """The size of a slot's next unit, always `least` or `most` or between them."""
 
-    def __init__(self, least: int, most: int) -> None:
-        """Begin small."""
-        self.size = self._least = least
-        self._most = most
-
-    @classmethod
-    def of(cls, batch_size: int | Literal["auto"], most: int = LARGEST) -> Unit:
-        """Return the first unit of an endpoint with this setting: a number is the size of all, `most` at most."""
-        if batch_size == "auto":
-            return cls(1, most)
-        size = min(batch_size, most)
-        return cls(size, size)
+    def __init__(self, batch_size: int | Literal["auto"], most: int = LARGEST) -> None:
+        """Begin small, in an endpoint with this setting: a number is the size of all, `most` at most."""
+        self._most = most if batch_size == "auto" else min(batch_size, most)
+        self.size = self._least = 1 if batch_size == "auto" else self._most
 
     def handled(self, count: int, seconds: float) -> None:
         """Note that so many messages were received at a time, and all handled well, in so many seconds."""

@@ -15,6 +15,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from rowbus.database.sessions import connected
 from rowbus.errors import RowbusError
 from rowbus.running.backoff import doubling
 from rowbus.transport.lanes.lane_table import rewrite
@@ -138,16 +139,13 @@ async def count_death(
     """
     said, known = lost_process(how), {str(address): address for address in addresses}
     try:
-        session = await database.connect()
-        try:
+        async with connected(database) as session:
             counts = [
                 await _put_back(
                     InterruptedMessages(database, known[each.queue], notify=notify), session, each, more, said
                 )
                 for each, more in blamed(held)
             ]
-        finally:
-            await session.close()
     except (RowbusError, KeyError) as error:
         logger.warning("What a process had in hand when it died is not counted: %s", error)
         return False

@@ -12,6 +12,7 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rowbus.database.sessions import connected
 from rowbus.errors import QueueNotFoundError, RowbusError, TransactionConflictError
 from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import Periodic
@@ -88,12 +89,9 @@ async def prepare(database: Database, tables: Iterable[QueueTable], settings: En
         settings.purge_on_startup or settings.purge_expired_on_startup or any(one for _, one in inspections)
     ):
         return
-    session = await database.connect()
-    try:
+    async with connected(database) as session:
         for table, inspection in inspections:
             await _prepare(session, table, inspection, settings)
-    finally:
-        await session.close()
 
 
 async def _prepare(

@@ -216,14 +216,16 @@ class Processor:
     ) -> Fate:
         ending, error = outcome
         pause = None if self._callbacks.decides_outage is None else self._callbacks.decides_outage(error)
+        translated = self._fault(error) if is_a(error, Exception) else None
         failure = Failure(
             in_transaction=self._in_transaction,
             is_refused=delivery.forward_to is not None and is_a(error, DestinationRefusedError),
             is_held=ending is Ending.ENDED and await self._holds(delivery, session),
             is_outage=ending is Ending.FAILED
             and self._in_transaction
-            and not self._is_to_blame(entry, error),
-            is_conflict_of_several=not is_alone and is_a(self._faulted(error), TransactionConflictError),
+            and is_outage_in_handler(error, translated)
+            and not is_to_blame(*entry.meet_outage(self._clock(), self.completed)),
+            is_conflict_of_several=not is_alone and is_a(translated or error, TransactionConflictError),
             pause=pause,
         )
         return Fate(kind_of(ending, failure), error, pause or 0.0)
@@ -243,23 +245,16 @@ class Processor:
             return fate
         kept = not self._in_transaction or (kind is Kind.FAILED and await session.undo_attempt())
         if not kept and kind is Kind.FAILED and session.ended:  # and another was begun
-            ended = await self._ended(delivery, session, error)
-            return await self._carry_out(ended, delivery, entry, session)
+            failure = Failure(is_outage=False, is_held=await self._holds(delivery, session))
+            return await self._carry_out(
+                Fate(kind_of(Ending.ENDED, failure), error), delivery, entry, session
+            )
         entry.fail(error, delivery.items)
         is_over = not kept or (self._in_transaction and self.rolls_back)
         return Fate(Kind.PUT_BACK, error) if is_over else fate
 
-    async def _ended(self, delivery: Delivery, session: ReceiveSession, error: BaseException) -> Fate:
-        """Return the fate of a message whose handler ended its transaction, which was not seen at once."""
-        is_held = await self._holds(delivery, session)
-        return Fate(kind_of(Ending.ENDED, Failure(is_outage=False, is_held=is_held)), error)
-
     async def _holds(self, delivery: Delivery, session: ReceiveSession) -> bool:
         return await session.run(self._table.holds(delivery.id))
-
-    def _faulted(self, error: BaseException) -> BaseException:
-        """Return our error for one of the driver's, any other as it is."""
-        return (self._fault(error) if is_a(error, Exception) else None) or error
 
     async def _pass_on(self, delivery: Delivery, to: QueueAddress, entry: Entry) -> None:
         """Send a message on to where it belongs.
@@ -270,13 +265,6 @@ class Processor:
         await self._destinations.require(to, delivery.ask)
         entry.is_passed_on = True
         delivery.send(Send(to, OutgoingMessage(delivery.headers, delivery.body)))
-
-    def _is_to_blame(self, entry: Entry, error: BaseException) -> bool:
-        """Say whether a message is to blame for what its handler raised: not for an outage that others share."""
-        translated = self._fault(error) if is_a(error, Exception) else None
-        if not is_outage_in_handler(error, translated):
-            return True
-        return is_to_blame(*entry.meet_outage(self._clock(), self.completed))
 
     async def _recover(
         self,

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from rowbus.database.sessions import connected
 from rowbus.errors import (
     ConnectionLostError,
     QueueNotFoundError,
@@ -196,7 +197,7 @@ class Receiver(Service):
 
     def unit(self) -> Unit:
         """Return the first unit of a slot."""
-        return Unit.of(self._batch_size, (self.places and self.places.most_at_once) or LARGEST)
+        return Unit(self._batch_size, (self.places and self.places.most_at_once) or LARGEST)
 
     def look(self, most: int, *, travels: bool = False) -> Look:
         """Return the next look at the queue, for up to `most` messages; one that `travels` with a commit may wait."""
@@ -261,11 +262,8 @@ class Receiver(Service):
 
     async def postpone(self, row: MessageRow, headers: str, seconds: float) -> None:
         """Have a message wait where it is, with what its headers are to say of it. Raises StorageError."""
-        session = await self.database.connect()
-        try:
+        async with connected(self.database) as session:
             await session.run(rewrite(self.address, row.id, row.seq, headers, keeps_expiry=False))
-        finally:
-            await session.close()
         self.book.forget(row.id)
         self.hold_back(row, seconds)
 
@@ -424,16 +422,14 @@ class Receiver(Service):
         """
         if self.order is not None:
             self.order.note(row)
-        session = await self.database.connect()
-        try:
-            if await self._unprocessable.move_stuck(session, row, error):
-                self.book.forget(row.id)
-        except Exception as refusal:  # a mutator of its copy may raise anything
-            if isinstance(refusal, StorageError) and refusal.transient:
-                raise
-            self._pass_over(row.id, row.seq, refusal)
-        finally:
-            await session.close()
+        async with connected(self.database) as session:
+            try:
+                if await self._unprocessable.move_stuck(session, row, error):
+                    self.book.forget(row.id)
+            except Exception as refusal:  # a mutator of its copy may raise anything
+                if isinstance(refusal, StorageError) and refusal.transient:
+                    raise
+                self._pass_over(row.id, row.seq, refusal)
 
     async def rescue(self, row: MessageRow, error: BaseException) -> None:
         """Send a brief copy of a row that mode NONE has consumed, and whose own copy could not be sent."""

@@ -24,6 +24,7 @@ from collections import deque
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rowbus.database.sessions import connected
 from rowbus.running.backoff import LookPauses, jittered
 from rowbus.running.waiting import pause
 from rowbus.transport.queues.lookout import QueueWatch, lookout_of
@@ -31,6 +32,7 @@ from rowbus.transport.receiving.decisions import FROM_THE_START, LowerBound, Rou
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.database.statements import Statement
@@ -156,14 +158,9 @@ class SharedPeeking:
         """Have the lookout listen no more, until the next rest."""
         self._watch.mute()
 
-    @asynccontextmanager
-    async def session(self) -> AsyncGenerator[AsyncSession]:
+    def session(self) -> AbstractAsyncContextManager[AsyncSession]:
         """Lend a session for once."""
-        session = await self._database.connect()
-        try:
-            yield session
-        finally:
-            await session.close()
+        return connected(self._database)
 
     async def release(self) -> None:
         """Give the place at the lookout up."""
