@@ -208,7 +208,6 @@ def make_places(parts: Parts, said: TypeLimits) -> PlaceKeeper | None:
     if not can_wait(parts):
         return None
     limited = parts.handlers.limited(Concurrency)
-    has_keys = bool(limited)
     guesses = [
         Guess.of(each.read.name, each.limit) for each in limited if isinstance(each.limit, Concurrency)
     ]
@@ -217,6 +216,6 @@ def make_places(parts: Parts, said: TypeLimits) -> PlaceKeeper | None:
         Finder(parts, said).find_places,
         catalog_of(parts.addresses).clock,
         [each for each in guesses if each is not None],
-        has_keys=has_keys,
+        has_keys=bool(limited),
         said=said.said,
     )

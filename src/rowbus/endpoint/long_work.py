@@ -218,7 +218,7 @@ class LongWork(Service):
             await self._attempt_until_done(hand)
         except asyncio.CancelledError:
             if not hand.is_finished and not hand.is_lost:
-                await self._pool_run(self._table.release([hand.work]))
+                await self._dispatcher.ask(self._table.release([hand.work]))
             raise
         except BaseException as error:  # noqa: BLE001 - its lease ends, and another process takes it
             if not hand.is_lost:
@@ -315,7 +315,7 @@ class LongWork(Service):
             again = () if self._inbox is None else (self._inbox.take_back(judged.message_id),)
             await self._end(hand, judged.sends, again)
             return True
-        hand.is_lost = not await self._pool_run(self._table.fail(hand.work))
+        hand.is_lost = not await self._dispatcher.ask(self._table.fail(hand.work))
         hand.work = hand.work._replace(failures=hand.work.failures + 1)
         return hand.is_lost
 
@@ -351,7 +351,7 @@ class LongWork(Service):
         return await fate
 
     async def _end_all(self, together: Sequence[Work]) -> Sequence[bool]:
-        ended = await self._pool_run(self._table.finish(together))
+        ended = await self._dispatcher.ask(self._table.finish(together))
         return [work.id in ended for work in together]
 
     async def _commit(
@@ -436,13 +436,9 @@ class LongWork(Service):
 
     async def _note_progress(self, hand: InHand, fraction: float, note: str) -> None:
         self._held(hand)
-        if not await self._pool_run(self._table.progress(hand.work, fraction, note)):
+        if not await self._dispatcher.ask(self._table.progress(hand.work, fraction, note)):
             hand.is_lost = True
             raise _lost(hand)
-
-    async def _pool_run(self, statement: Statement[T]) -> T:
-        async with self._pool.session() as session:
-            return await session.run(statement)
 
     def _delivery(self, hand: InHand, items: dict[str, object]) -> LongDelivery:
         address = self._parts.address.neighbour(hand.work.queue)

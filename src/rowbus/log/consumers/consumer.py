@@ -80,44 +80,33 @@ async def register(database: AnyDatabase, tables: Sequence[ConsumerTable], *, fr
                 return
 
 
-class BatchSubject:
-    """A batch in hand: what lines about it and its events say."""
+class EventsSubject:
+    """A batch in hand, and those of its events that a handler is called with: what lines and changes say of them."""
 
-    __slots__ = ("_consumer", "_log", "handler", "id")
+    __slots__ = ("_consumer", "_events", "_log", "handler", "id")
 
-    def __init__(self, log: str, consumer: str, batch: Batch) -> None:
-        """Take the names as they are."""
+    def __init__(
+        self, log: str, consumer: str, batch: Batch, events: Sequence[Event] = (), handler: str = ""
+    ) -> None:
+        """Take them as they are; nothing is read before something is changed."""
         self.id = str(batch.id)
-        self.handler = ""
+        self.handler = handler
         self._log = log
         self._consumer = consumer
+        self._events = events
 
     def fields(self) -> Mapping[str, object]:
-        """Return what a log line says of it."""
+        """Return what a log line says of the batch."""
         return {"log": self._log, "consumer": self._consumer, "batch_id": int(self.id)}
-
-    def cause(self) -> Mapping[str, str]:
-        """Return nothing: its events cause changes."""
-        return {}
-
-
-class EventsSubject(BatchSubject):
-    """Events of a batch that a handler is called with: what a change that it makes says it was caused by."""
-
-    __slots__ = ("_events",)
-
-    def __init__(self, log: str, consumer: str, batch: Batch, events: Sequence[Event], handler: str) -> None:
-        """Take them as they are; nothing is read before something is changed."""
-        super().__init__(log, consumer, batch)
-        self.handler = handler
-        self._events = events
 
     def cause(self) -> Mapping[str, str]:
         """Return `log/event` as the message, `log/first-last` where there are several; their type, if all have one.
 
-        An event that tells a cause of its own, as that of a captured table does, goes on with the conversation, the
-        user and the request.
+        Nothing without events, as these cause changes. One that tells a cause of its own, as that of a captured table
+        does, goes on with the conversation, the user and the request.
         """
+        if not self._events:
+            return {}
         first, last = self._events[0], self._events[-1]
         types = {event.type or "" for event in self._events}
         earlier = read_cause(first.extra4) if first is last else NO_CAUSE
@@ -154,7 +143,7 @@ class Telling:
             "messaging.consumer.group.name": self._labels[1],
         }
         span = nullcontext() if spans is None else spans.events("receive", self._log, (), facts)
-        with concerning(BatchSubject(self._log, self._consumer, batch)), span:
+        with concerning(EventsSubject(self._log, self._consumer, batch)), span:
             yield
         if measured is not None:
             measured.batches.add(self._labels)

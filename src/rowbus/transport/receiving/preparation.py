@@ -68,14 +68,11 @@ class ExpiredPurger(Periodic):
         self._tables = tables
         self._batch_size = batch_size
 
-    async def purge(self) -> int:
-        """Delete the expired messages of all queues; return how many. Raises RowbusError."""
-        async with self._pool.session() as session:
-            return sum([await purge_expired(session, table, self._batch_size) for table in self._tables])
-
     async def do(self) -> None:
-        """Purge them all."""
-        await self.purge()
+        """Delete the expired messages of all queues. Raises RowbusError."""
+        async with self._pool.session() as session:
+            for table in self._tables:
+                await purge_expired(session, table, self._batch_size)
 
 
 async def prepare(database: Database, tables: Iterable[QueueTable], settings: EndpointSettings) -> None:
