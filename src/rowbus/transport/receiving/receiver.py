@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rowbus.database.sessions import connected
 from rowbus.errors import (
     ConnectionLostError,
-    QueueNotFoundError,
     RowbusError,
-    StorageError,
     TransactionConflictError,
 )
 from rowbus.running.critical import Alarm, ReportedBreaker
@@ -59,7 +57,6 @@ if TYPE_CHECKING:
     from rowbus.transport.limits.gate import Gate
     from rowbus.transport.limits.places import PlaceKeeper
     from rowbus.transport.pauses.table import Hold
-    from rowbus.transport.queues.table import OversizedMessage
     from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.receiving.dispatcher import Dispatcher
     from rowbus.transport.receiving.remarks import RoundTrips
@@ -143,7 +140,7 @@ class Receiver(Service):
         self._looks = QueueLooks(self._table, delay, self._look_again, peeking)
         self.peeking = make_peeking(database, self._looks, notifications=settings.notifications)
         self._unprocessable = UnprocessableRows(
-            address, callbacks, most_bytes=settings.max_message_size, notify=settings.notifications
+            address, callbacks, self.book, most_bytes=settings.max_message_size, notify=settings.notifications
         )
         self.seclusion, self.gate = seclusion or Seclusion(), gate
         self._interrupted = InterruptedMessages(database, address, notify=settings.notifications)
@@ -400,20 +397,7 @@ class Receiver(Service):
         """Move what is too large to be received out of the way: it may be why a receive found nothing."""
         self._is_obstructed = False
         async with self.peeking.session() as session:
-            oversized = await self._unprocessable.find_oversized(session, max(self.unit().size, LOOKED_AT))
-            return any([await self._move_oversized(session, message) for message in oversized])
-
-    async def _move_oversized(self, session: AsyncSession, message: OversizedMessage) -> bool:
-        """Move one row; one that the error queue refuses stays, and is passed over like what waits for its turn."""
-        if message.seq in self.book.passed_over():
-            return False
-        try:
-            return await self._unprocessable.move_oversized(session, message)
-        except (QueueNotFoundError, StorageError) as error:
-            if isinstance(error, StorageError) and error.transient:
-                raise
-            self._pass_over(message.id, message.seq, error)
-            return True
+            return await self._unprocessable.move_oversized(session, max(self.unit().size, LOOKED_AT))
 
     async def set_aside(self, row: MessageRow, error: BaseException) -> None:
         """Move a row that could not be completed again and again; one that cannot be moved stays and is passed over.
@@ -423,13 +407,7 @@ class Receiver(Service):
         if self.order is not None:
             self.order.note(row)
         async with connected(self.database) as session:
-            try:
-                if await self._unprocessable.move_stuck(session, row, error):
-                    self.book.forget(row.id)
-            except Exception as refusal:  # a mutator of its copy may raise anything
-                if isinstance(refusal, StorageError) and refusal.transient:
-                    raise
-                self._pass_over(row.id, row.seq, refusal)
+            await self._unprocessable.move_stuck(session, row, error)
 
     async def rescue(self, row: MessageRow, error: BaseException) -> None:
         """Send a brief copy of a row that mode NONE has consumed, and whose own copy could not be sent."""
@@ -437,15 +415,6 @@ class Receiver(Service):
             await self.dispatcher.dispatch([self._unprocessable.brief_copy(row, error)])
         except RowbusError as refusal:
             logger.error("Row %s of %s is lost: %s", row.id, self.address, refusal)  # noqa: TRY400 - it says it all
-
-    def _pass_over(self, row_id: str, position: int, error: BaseException) -> None:
-        pause = self.book.pass_over(row_id, position)
-        text = (
-            f"Row {row_id} of {self.address} can neither be completed nor moved to the error queue; it stays where it "
-            f"is and is passed over for {pause:.0f} s, so that others are received"
-        )
-        self._callbacks.report(text, error)
-        logger.error("%s: %s", text, error)
 
 
 def _breakers(address: QueueAddress, alarm: Alarm) -> tuple[ReportedBreaker, ReportedBreaker]:

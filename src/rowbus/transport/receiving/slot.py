@@ -264,14 +264,7 @@ class Slot:
         if order is not None and self._receiver.hold_early(order, rows):
             return PUT_BACK
         outgoing = await self._handle(rows)
-        if isinstance(outgoing, Fate):
-            return outgoing
-        following = await self._complete(rows, outgoing)
-        if following is not rows and not isinstance(
-            following, Fate
-        ):  # one that is tried again has used up none
-            self._singles = max(0, self._singles - len(rows))
-        return following
+        return outgoing if isinstance(outgoing, Fate) else await self._complete(rows, outgoing)
 
     async def _handle(self, rows: list[MessageRow]) -> Outgoing | Fate:
         """Run the handlers; those of a message of which its process may have died while no other handler runs."""
@@ -410,6 +403,7 @@ class Slot:
 
     def _forget(self, rows: list[MessageRow]) -> None:
         self._in_hand = []
+        self._singles = max(0, self._singles - len(rows))
         processor = self._receiver.processor
         processor.completed += len(rows)
         self._receiver.completed()
