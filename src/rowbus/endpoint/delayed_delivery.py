@@ -21,76 +21,13 @@ from rowbus.transport.delayed_store.service import DelayedStoreService, Owner, t
 from rowbus.transport.delayed_store.table import QUALIFIER
 from rowbus.transport.queues.destination_rule import moved_destinations
 from rowbus.transport.queues.lookout import lookout_of
-from rowbus.transport.receiving.dispatcher import NativeDelays, NoDelays
+from rowbus.transport.receiving.dispatcher import DelayService, NativeDelays
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.endpoint.parts import Parts
     from rowbus.messages.headers import Identity
     from rowbus.transport.delayed_store.protocol import DelayedDelivery
-    from rowbus.transport.receiving.dispatcher import Delays
-
-
-class DelayService:
-    """The parts that a running endpoint needs to delay messages; as it is, those of one with delayed_delivery=None."""
-
-    delays: Delays = NoDelays()
-    """The way in which its dispatchers delay."""
-
-    async def install(self, session: AsyncSession) -> None:
-        """Create what is missing, or with install=False raise for what is."""
-
-    async def check(self, session: AsyncSession) -> None:
-        """Raise ShiftedTimesError if what waits would come at another time than it says."""
-
-    async def catch_up(self) -> None:
-        """Deliver what is due before the first message is received, in a process that may die of that message."""
-
-    async def start(self) -> None:
-        """Begin to deliver what is due."""
-
-    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
-        """Finish what is in hand, or after `timeout` seconds leave it undone, and leave nothing running."""
-
-
-class StoreDelayService(DelayService):
-    """The endpoint's Timeouts queue, its store, which only we write to, in UTC, and what polls it in this process."""
-
-    def __init__(
-        self, parts: Parts, settings: DelayedDeliverySettings, database: Database, identity: Identity
-    ) -> None:
-        """Put the parts together. No I/O."""
-        recovery = Recovery(
-            parts.policy,
-            error_queue=parts.error_queue,
-            address=timeouts_queue(parts.name, parts.addresses),
-            identity=identity,
-            mode=parts.settings.transaction_mode,
-            on_critical_error=parts.on_critical_error,
-        )
-        owner = Owner(
-            parts.name,
-            parts.addresses,
-            parts.settings,
-            identity,
-            parts.error_queue,
-            recovery.on_poison,
-            parts.on_critical_error,
-        )
-        self._service = DelayedStoreService(database, owner, settings)
-        self.delays = self._service.delays
-
-    async def install(self, session: AsyncSession) -> None:
-        """Initialize the store; create the queue and what the store lacks, or raise QueueNotFoundError."""
-        await self._service.install(session)
-
-    async def start(self) -> None:
-        """Store what comes, and forward what is due."""
-        await self._service.start()
-
-    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
-        """Finish what is in hand; the store is closed."""
-        await self._service.stop(timeout)
 
 
 class NativeDelayService(DelayService):
@@ -151,8 +88,28 @@ def delay_service(parts: Parts, database: Database, identity: Identity) -> Delay
     if parts.delayed_delivery is None:
         return DelayService()
     if isinstance(parts.delayed_delivery, DelayedDeliverySettings):
-        return StoreDelayService(parts, parts.delayed_delivery, database, identity)
+        return DelayedStoreService(database, _owner(parts, identity), parts.delayed_delivery)
     return NativeDelayService(parts, parts.delayed_delivery, database, identity)
+
+
+def _owner(parts: Parts, identity: Identity) -> Owner:
+    recovery = Recovery(
+        parts.policy,
+        error_queue=parts.error_queue,
+        address=timeouts_queue(parts.name, parts.addresses),
+        identity=identity,
+        mode=parts.settings.transaction_mode,
+        on_critical_error=parts.on_critical_error,
+    )
+    return Owner(
+        parts.name,
+        parts.addresses,
+        parts.settings,
+        identity,
+        parts.error_queue,
+        recovery.on_poison,
+        parts.on_critical_error,
+    )
 
 
 def require_delayed_delivery(given: object) -> None:

@@ -382,7 +382,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         require_type("concurrency", concurrency, int, "a number")
         if concurrency < 1:
             raise ConfigurationError(f"concurrency is {concurrency}; it must be at least 1.")
-        self._started().change_concurrency(concurrency)
+        self._started().concurrency.want(concurrency)
 
     @property
     def delayed_table(self) -> QueueAddress | None:

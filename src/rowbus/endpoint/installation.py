@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterator
 
     from rowbus.database.sessions import AsyncSession, Database
-    from rowbus.endpoint.delayed_delivery import DelayService
     from rowbus.endpoint.parts import Parts
+    from rowbus.transport.receiving.dispatcher import DelayService
 
     OnSession = Callable[[AsyncSession], Awaitable[None]]
 

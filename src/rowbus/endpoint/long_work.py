@@ -108,7 +108,7 @@ class LongWork(Service):
         *,
         inbox: InboxTable | None,
     ) -> None:
-        """Take messages from the endpoint's table; `handle` says how they are handled. No I/O."""
+        """Take messages from the endpoint's table; `around` says how they are handled. No I/O."""
         address = parts.long_work
         assert address is not None  # noqa: S101 - made for endpoints that have one
         outages = ReportedBreaker(
@@ -135,14 +135,16 @@ class LongWork(Service):
         self._handle: OnMessage
         self._on_error: OnError
 
-    def handle(self, process: OnMessage, on_error: OnError) -> None:
-        """Have messages handled so, outside of transactions, and failures judged so."""
-        self._handle, self._on_error = process, on_error
-
     # --- from the queue to the table
 
-    def around(self, proceed: OnMessage, once: Around | None) -> OnMessage:
-        """Return what processes a received message: one whose handler takes long moves to the table, `once`."""
+    def around(
+        self, proceed: OnMessage, once: Around | None, handle: OnMessage, on_error: OnError
+    ) -> OnMessage:
+        """Return what processes a received message: one whose handler takes long moves to the table, `once`.
+
+        From there it is handled so, outside of transactions; `on_error` decides about its failures.
+        """
+        self._handle, self._on_error = handle, on_error
         move = self._move if once is None else once(self._move)
 
         async def process(delivery: Delivery) -> None:

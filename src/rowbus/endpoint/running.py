@@ -111,7 +111,8 @@ class RunningEndpoint:
         self._watch = LoopWatch(["/rowbus/endpoint/pipeline.py", "/rowbus/endpoint/dependencies.py"], logger)
         self._throttle = self._make_throttle(parts.settings)
         change, wanted = self._throttle.change_concurrency, parts.settings.effective_concurrency
-        self._concurrency = Scale(ScaleKind.CONCURRENCY, parts.name, wanted, change)
+        self.concurrency = Scale(ScaleKind.CONCURRENCY, parts.name, wanted, change)
+        """The number of messages that every receiver processes at a time."""
         self._long = (
             None
             if parts.long_work is None
@@ -199,7 +200,7 @@ class RunningEndpoint:
 
     def _hear(self, found: Sequence[Pause]) -> None:
         """Note what operators say."""
-        self._concurrency.hear(found)
+        self.concurrency.hear(found)
         self._types.hear(found)
 
     async def _begin(self, session: AsyncSession) -> None:
@@ -237,19 +238,11 @@ class RunningEndpoint:
             self._parts.handlers.dependencies.living = {}
             await self._living.aclose()
 
-    def change_concurrency(self, concurrency: int) -> None:
-        """Have every receiver process this many messages at a time, unless an operator has said how many."""
-        self._concurrency.want(concurrency)
-
     def _set_concurrency(self, concurrency: int) -> None:
         for receiver in self._receivers:
             receiver.change_concurrency(concurrency)
         if self._turns is not None:
             self._turns.change(concurrency)
-
-    async def cancel(self, message_id: str) -> bool:
-        """Cancel a message that the endpoint delayed, in a transaction of its own; say whether it still waited."""
-        return await self.dispatcher.ask(self.sender.cancelling(message_id)) > 0
 
     async def subscribe(self, topics: Sequence[str]) -> None:
         """Have copies of these events come to the endpoint's queue, the one that its instances share."""
@@ -298,8 +291,8 @@ class RunningEndpoint:
         sessions = partial(keeping_sessions, can_delay=parts.delayed_delivery is not None)
         on_message = with_steps(handlers, *outer, sessions, *inner, once)
         if self._long is not None:
-            self._long.handle(with_steps(handlers, *outer, *inner), on_error)
-            on_message = self._long.around(on_message, once)
+            handle = with_steps(handlers, *outer, *inner)
+            on_message = self._long.around(on_message, once, handle, on_error)
         return Callbacks(
             on_message,
             on_error,

@@ -68,7 +68,8 @@ class Sending(AsyncSendVerbs):
         In a transaction of its own; otherwise as `Context.cancel`. Raises ConfigurationError also when the endpoint is
         not started.
         """
-        return await self._started().cancel(message_id)
+        running = self._started()
+        return await running.dispatcher.ask(running.sender.cancelling(message_id)) > 0
 
     async def status(self, destination: Destination, message_id: str) -> WorkStatus | None:
         """Return the progress of a message whose handler takes long, in this endpoint or in another.

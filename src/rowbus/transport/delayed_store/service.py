@@ -31,7 +31,7 @@ from rowbus.transport.queues.destination_rule import Destinations, destination_r
 from rowbus.transport.queues.installer import create_queue, require_queues
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import Callbacks
-from rowbus.transport.receiving.dispatcher import Dispatcher
+from rowbus.transport.receiving.dispatcher import DelayService, Dispatcher
 from rowbus.transport.receiving.preparation import prepare
 from rowbus.transport.receiving.receiver import Receiver
 
@@ -70,8 +70,8 @@ def timeouts_queue(endpoint: str, addresses: Addresses) -> QueueAddress:
     return addresses.for_endpoint(endpoint, qualifier=QUALIFIER)
 
 
-class DelayedStoreService:
-    """Delays an endpoint's messages in a store, from `start` to `stop`. For one event loop."""
+class DelayedStoreService(DelayService):
+    """Delays an endpoint's messages in a store, in UTC, from `start` to `stop`. For one event loop."""
 
     def __init__(self, database: Database, owner: Owner, settings: DelayedDeliverySettings) -> None:
         """Put the parts together. No I/O."""

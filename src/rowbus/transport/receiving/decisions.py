@@ -280,14 +280,6 @@ def with_interruption(text: str, interruption: Interruption) -> str:
     )
 
 
-def message_id_in(text: str, row_id: str) -> str:
-    """Return the id by which people know a message with this header text."""
-    try:
-        return decode_headers(text).get(Header.MESSAGE_ID) or row_id
-    except MalformedHeadersError:
-        return row_id
-
-
 def lost_connection(error: BaseException) -> str:
     """Say what was seen when a connection broke, and what to set where that is known."""
     seen, state = _first_said(error)

@@ -7,6 +7,7 @@ store's owner).
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -67,6 +68,28 @@ class NoDelays:
             f"A message for {sends[0].destination} is to be delayed, but delayed delivery is switched off here "
             "(delayed_delivery=None)."
         )
+
+
+class DelayService:
+    """The parts that a running endpoint needs to delay messages; as it is, those of one with delayed_delivery=None."""
+
+    delays: Delays = NoDelays()
+    """The way in which its dispatchers delay."""
+
+    async def install(self, session: AsyncSession) -> None:
+        """Create what is missing, or with install=False raise for what is."""
+
+    async def check(self, session: AsyncSession) -> None:
+        """Raise ShiftedTimesError if what waits would come at another time than it says."""
+
+    async def catch_up(self) -> None:
+        """Deliver what is due before the first message is received, in a process that may die of that message."""
+
+    async def start(self) -> None:
+        """Begin to deliver what is due."""
+
+    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
+        """Finish what is in hand, or after `timeout` seconds leave it undone, and leave nothing running."""
 
 
 class NativeDelays:
@@ -177,14 +200,9 @@ class Dispatcher:
         On `session`, which is in no transaction; else on one of the pool's, for which it waits if need be. Raises
         QueueNotFoundError, LogNotFoundError or StorageError.
         """
-        statements = self.statements(leaving)
-        if not statements:
-            return
-        if session is not None:
-            await self._send(session, leaving, statements)
-            return
-        async with self._pool.session() as lent:
-            await self._send(lent, leaving, statements)
+        if statements := self.statements(leaving):
+            async with self._pool.session() if session is None else nullcontext(session) as lent:
+                await self._send(lent, leaving, statements)
 
     async def secure(self, session: AsyncSession, leaving: Sequence[Leaving]) -> None:
         """Lock queues that strangers could change, in the transaction that sends there, and look at them again.

@@ -13,8 +13,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from rowbus.errors import MalformedHeadersError, UnknownMessageTypeError
-from rowbus.messages.headers import Header, decode_headers
+from rowbus.errors import UnknownMessageTypeError
+from rowbus.messages.headers import Header
 from rowbus.messages.message_names import MessageSubject
 from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import Service
@@ -22,6 +22,7 @@ from rowbus.running.telemetry.instruments import instruments
 from rowbus.running.time_limit import urgency
 from rowbus.transport.long_work.table import Cancelling
 from rowbus.transport.pauses.table import MESSAGE, PauseSubject, pause_now, pauses_table
+from rowbus.transport.receiving.remarks import headers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,10 +60,7 @@ class Call:
         self.began = began
         self.since = datetime.now(UTC)
         self.cancels = self.warnings = 0
-        try:
-            headers = decode_headers(row.headers)
-        except MalformedHeadersError:  # its handlers do not run for long
-            headers = {}
+        headers = headers_of(row)
         self.message_id = headers.get(Header.MESSAGE_ID) or row.id
         self.types = headers.get(Header.ENCLOSED_MESSAGE_TYPES)
         self.subject = MessageSubject(self.message_id, headers, queue)

@@ -19,6 +19,7 @@ from rowbus.errors import (
     RowbusError,
     TransactionConflictError,
 )
+from rowbus.messages.headers import Header
 from rowbus.running.critical import Alarm, ReportedBreaker
 from rowbus.running.service import Service
 from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
@@ -32,11 +33,10 @@ from rowbus.transport.receiving.decisions import (
     Unit,
     count_in,
     lost_connection,
-    message_id_in,
 )
 from rowbus.transport.receiving.interrupted_messages import InterruptedMessages
 from rowbus.transport.receiving.processor import Processor
-from rowbus.transport.receiving.remarks import about, round_trips
+from rowbus.transport.receiving.remarks import about, headers_of, round_trips
 from rowbus.transport.receiving.rounds import Look, Permits, QueueLooks, Seclusion, make_peeking
 from rowbus.transport.receiving.slot import Slot
 from rowbus.transport.receiving.unprocessable_rows import UnprocessableRows
@@ -329,7 +329,7 @@ class Receiver(Service):
             entry.restore(failures, Interruption(failures, said).error())
         logger.warning(
             "Handling message %s (row %s of %s) was interrupted (failed attempts: %s); it %s of the queue. %s",
-            message_id_in(row.headers, row.id),
+            headers_of(row).get(Header.MESSAGE_ID) or row.id,
             row.id,
             self.address,
             failures if now is None else now.times,

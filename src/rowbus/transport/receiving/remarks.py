@@ -75,13 +75,15 @@ class Remarks:
 
 def about(message: MessageRow | Delivery, address: QueueAddress) -> dict[str, object]:
     """Return what a log line says of a message, of which perhaps only the row can be read."""
-    headers: Mapping[str, str | None] = {}
-    if isinstance(message, Delivery):
-        headers = message.headers
-    else:
-        with suppress(MalformedHeadersError):
-            headers = decode_headers(message.headers)
+    headers = message.headers if isinstance(message, Delivery) else headers_of(message)
     return MessageSubject(headers.get(Header.MESSAGE_ID) or message.id, headers, address.table).fields()
+
+
+def headers_of(row: MessageRow) -> Mapping[str, str | None]:
+    """Return the headers of a row, none where they cannot be read."""
+    with suppress(MalformedHeadersError):
+        return decode_headers(row.headers)
+    return {}
 
 
 class RoundTrips:
