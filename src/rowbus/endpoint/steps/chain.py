@@ -11,6 +11,7 @@ be read by those who could read the message.
 from __future__ import annotations
 
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 from rowbus.endpoint.pipeline import identify, subject_of
@@ -87,7 +88,7 @@ class OwnSteps:
         """Run the steps and, if they let it pass, the message's handlers; raises what one of them raises."""
         await onto_loop()
         identify(delivery)
-        context = StepContext(delivery, self._pipeline)
+        context = StepContext(delivery, self._pipeline, attrgetter("failures"))
         with concerning(subject_of(delivery)):
             await self._run(0, context)
         refuse_forgotten(context)
