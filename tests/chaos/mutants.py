@@ -290,8 +290,8 @@ MUTANTS = (
         (
             Edit(
                 f"{TRANSPORT}/receiving/receiver.py",
-                "            await self.permits.only_travels()\n",
-                "            await self.permits.over()\n",
+                "            await self.permits.only_travels.wait()\n",
+                "            await self.permits.over.wait()\n",
             ),
         ),
         rounds=1,

@@ -355,7 +355,7 @@ async def test_a_message_that_goes_back_to_its_queue_is_looked_for_at_once(trans
 
     async def on_message(delivery: Delivery) -> None:
         attempts.append(delivery.id)
-        await within(transport.receiver.permits.over())
+        await within(transport.receiver.permits.over.wait())
         await asyncio.sleep(A_WHILE)  # the receiver has peeked in vain, and waits for the peek delay
         if len(attempts) < 3:
             raise SimulatedError

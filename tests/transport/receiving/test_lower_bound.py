@@ -89,7 +89,7 @@ def test_a_full_look_falls_due_every_interval() -> None:
     looks = []
     for pause in (INTERVAL / 2, INTERVAL / 2):
         queue.clock.advance(pause)
-        looks.append((queue.bound.value() == FROM_THE_START, queue.bound.value()))
+        looks.append((queue.bound.full_look_due, queue.bound.value()))
 
     assert looks == [(False, 1000 - MARGIN), (True, FROM_THE_START)]
 
@@ -98,7 +98,7 @@ def test_an_empty_full_look_is_also_followed_by_an_interval() -> None:
     queue = Queue(FakeClock())
     queue.receive()
 
-    assert queue.bound.value() != FROM_THE_START
+    assert not queue.bound.full_look_due
 
 
 def test_a_message_that_committed_late_far_below_the_bound_is_found_after_the_interval() -> None:
@@ -166,10 +166,10 @@ def test_dear_full_looks_take_only_their_share_of_the_time() -> None:
     queue = queue_of_dear_looks(0.25)
 
     queue.clock.advance(0.25 / RESERVE - 1 / 1024)
-    assert queue.bound.value() != FROM_THE_START
+    assert not queue.bound.full_look_due
 
     queue.clock.advance(1 / 1024)
-    assert queue.bound.value() == FROM_THE_START
+    assert queue.bound.full_look_due
 
 
 def test_a_full_look_falls_due_after_ten_seconds_whatever_looks_cost() -> None:
@@ -178,7 +178,7 @@ def test_a_full_look_falls_due_after_ten_seconds_whatever_looks_cost() -> None:
     queue.clock.advance(LONGEST_INTERVAL)
 
     assert LONGEST_INTERVAL == 10.0
-    assert queue.bound.value() == FROM_THE_START
+    assert queue.bound.full_look_due
 
 
 def test_no_full_look_begins_beside_a_dear_one_but_after_the_interval() -> None:
@@ -207,7 +207,7 @@ def test_looks_that_hung_beside_each_other_hide_no_message(seconds: float) -> No
 
     clock.advance(INTERVAL)
 
-    assert bound.value() == FROM_THE_START
+    assert bound.full_look_due
 
 
 def queue_of_dear_looks(cost: float, last: int | None = None) -> Queue:
@@ -252,7 +252,7 @@ def test_whatever_happened_a_message_is_found_when_the_next_full_look_falls_due(
 
     queue.clock.advance(min(max(INTERVAL, cost / RESERVE), LONGEST_INTERVAL))
 
-    assert queue.bound.value() == FROM_THE_START
+    assert queue.bound.full_look_due
     assert queue.receive() == oldest
 
 
@@ -264,14 +264,14 @@ def test_full_looks_take_at_most_their_reserve_but_for_those_slower_than_the_one
     queue = Queue(FakeClock())
     looking = before = 0.0
     for cost in costs[:-1]:  # the rest that follows the last has yet to come
-        while queue.bound.value() != FROM_THE_START:
+        while not queue.bound.full_look_due:
             queue.clock.advance(0.5)
         queue.cost = cost
         queue.receive()
         looking += min(before, cost)
         before = cost
 
-    while queue.bound.value() != FROM_THE_START:
+    while not queue.bound.full_look_due:
         queue.clock.advance(0.5)
     assert looking <= RESERVE * queue.clock() + 1e-6
 

@@ -79,7 +79,7 @@ async def test_an_empty_receive_ends_the_round_and_the_slots_wait_for_the_next(p
 
     permits.received(0)
 
-    await asyncio.wait_for(permits.over(), 1)
+    await asyncio.wait_for(permits.over.wait(), 1)
     assert served(waiting) == 1
     permits.open(Round(concurrency=2))
     await settled()
@@ -92,7 +92,7 @@ async def test_the_round_is_over_only_when_its_last_receive_is_done(permits: Per
     permits.received(1)
     permits.try_take(1)
     permits.try_take(1)
-    over = asyncio.create_task(permits.over())
+    over = asyncio.create_task(permits.over.wait())
 
     permits.received(0)
     await settled()
@@ -119,7 +119,7 @@ async def test_closing_ends_the_round(permits: Permits) -> None:
 
     permits.close()
 
-    await asyncio.wait_for(permits.over(), 1)
+    await asyncio.wait_for(permits.over.wait(), 1)
 
 
 async def test_a_round_that_begins_after_closing_is_over_at_once(permits: Permits) -> None:
@@ -127,7 +127,7 @@ async def test_a_round_that_begins_after_closing_is_over_at_once(permits: Permit
 
     permits.open(Round(concurrency=2))
 
-    await asyncio.wait_for(permits.over(), 1)
+    await asyncio.wait_for(permits.over.wait(), 1)
 
 
 async def test_a_slot_no_longer_wanted_leaves_and_passes_its_turn_on(permits: Permits) -> None:
@@ -200,7 +200,7 @@ async def test_a_receive_that_travels_with_a_commit_holds_up_no_further_round(pe
     travel, begun = permits.try_travel(1), permits.try_take(1)
     assert travel is not None
     assert begun == 1
-    waiting = asyncio.create_task(permits.only_travels())
+    waiting = asyncio.create_task(permits.only_travels.wait())
 
     await settled()
     assert not waiting.done()
@@ -225,6 +225,6 @@ async def test_a_slot_with_a_permit_need_not_look_once_another_has_found_nothing
     permits.received(0)
     assert (was_void, permits.are_void) == (False, True)
     permits.received(0)
-    await permits.over()
+    await permits.over.wait()
     permits.open(Round(concurrency=2))
     assert not permits.are_void

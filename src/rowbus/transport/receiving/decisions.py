@@ -136,9 +136,14 @@ class LowerBound:
         self._next_full_look = self._last_end = clock()
         self._last_cost = 0.0  # seconds that the full look before took
 
+    @property
+    def full_look_due(self) -> bool:
+        """Whether the next look should be from the start."""
+        return self._clock() >= self._next_full_look
+
     def value(self) -> int:
         """Return the bound for the next look: the start when a full look is due."""
-        return FROM_THE_START if self._clock() >= self._next_full_look else self._bound
+        return FROM_THE_START if self.full_look_due else self._bound
 
     def claim(self) -> int:
         """Return the bound for the next look, and leave a full look that is due to this one alone."""

@@ -387,10 +387,10 @@ class Receiver(Service):
         self.permits.open(current)
         try:
             async with asyncio.timeout(BUSY_AFTER):
-                await self.permits.over()
+                await self.permits.over.wait()
         except TimeoutError:
             self.peeking.mute()
-            await self.permits.only_travels()
+            await self.permits.only_travels.wait()
         return current.received > 0
 
     async def _set_oversized_aside(self) -> bool:

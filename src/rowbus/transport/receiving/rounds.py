@@ -196,8 +196,13 @@ class Permits:
         self._round = Round(concurrency=0)
         self._round.abandon()
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._over = asyncio.Event()
-        self._only_travels = asyncio.Event()
+        self.over = asyncio.Event()
+        """Set when the round is over: all its receives have been executed, or it was ended early."""
+        self.only_travels = asyncio.Event()
+        """Set when it is over, or all it waits for are receives whose commits have not come through.
+
+        A commit may wait for a table that another session has locked: that holds up one slot, and not the next round.
+        """
         self._closed = False
 
     def open(self, current: Round) -> None:
@@ -205,25 +210,14 @@ class Permits:
         if self._closed:
             return
         self._round = current
-        self._over.clear()
-        self._only_travels.clear()
+        self.over.clear()
+        self.only_travels.clear()
         self._wake(1)
 
     @property
     def are_void(self) -> bool:
         """Whether the round has ended: a receive that has a permit, and waits for its turn, would find nothing."""
         return self._round.ended
-
-    async def over(self) -> None:
-        """Wait until the round is over: all its receives have been executed, or it was ended early."""
-        await self._over.wait()
-
-    async def only_travels(self) -> None:
-        """Wait until it is over, or all it waits for are receives whose commits have not come through.
-
-        A commit may wait for a table that another session has locked: that holds up one slot, and not the next round.
-        """
-        await self._only_travels.wait()
 
     def try_take(self, most: int) -> int:
         """Return how many messages may be received at once now, 0 for none."""
@@ -268,8 +262,8 @@ class Permits:
         """End the round and send all waiting slots away with nothing."""
         self._closed = True
         self._round.abandon()
-        self._over.set()
-        self._only_travels.set()
+        self.over.set()
+        self.only_travels.set()
         self._wake(len(self._waiting))
 
     def wake_all(self) -> None:
@@ -278,9 +272,9 @@ class Permits:
 
     def _settle(self, more: int) -> None:
         if self._round.only_travels:
-            self._only_travels.set()
+            self.only_travels.set()
         if self._round.over:
-            self._over.set()
+            self.over.set()
         else:
             self._wake(more)
 
