@@ -39,9 +39,7 @@ class NativeDelayService(DelayService):
         """Put the parts together. No I/O."""
         settings = parts.settings
         self._address = delayed_address(parts.name, native, parts.addresses)
-        self._creates = settings.install
-        self._body_string = settings.body_string
-        self._refuses = native.refuse_shifted_times
+        self._settings, self._native = settings, native
         self.delays = NativeDelays(self._address, notify=settings.notifications)
         self._mover = MoverService(
             database,
@@ -60,14 +58,14 @@ class NativeDelayService(DelayService):
 
     async def install(self, session: AsyncSession) -> None:
         """Create the table if it is missing, or raise QueueNotFoundError."""
-        if self._creates:
-            await create_delayed(session, self._address, body_string=self._body_string)
+        if self._settings.install:
+            await create_delayed(session, self._address, body_string=self._settings.body_string)
         else:
             await require_delayed(session, self._address)
 
     async def check(self, session: AsyncSession) -> None:
         """Raise ShiftedTimesError, or log, if times in the table were moved."""
-        await check_times(session, self._address, refuse=self._refuses)
+        await check_times(session, self._address, refuse=self._native.refuse_shifted_times)
 
     async def catch_up(self) -> None:
         """Move a batch of what is due, in a worker: one that replaces another may live for a few messages only."""

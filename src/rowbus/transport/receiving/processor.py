@@ -32,11 +32,8 @@ from rowbus.settings import FailureHandling, TransactionMode
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.decisions import (
-    UNEXPLAINED,
-    Interruption,
     interruption_in,
     is_suspect,
-    lost_server,
     take_out,
 )
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
@@ -67,7 +64,7 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.receiving.dispatcher import Dispatcher
     from rowbus.work.attempt import Outcome
-    from rowbus.work.book import Book, Entry
+    from rowbus.work.book import Entry
 
 BACK: Final = "it is back in its queue"
 
@@ -83,7 +80,6 @@ class Processor:
         settings: EndpointSettings,
         *,
         service: Service,
-        book: Book,
         fault: Callable[[Exception], RowbusError | None],
     ) -> None:
         """Say whose messages, what is done with them, and what a failure means for the transaction.
@@ -102,7 +98,6 @@ class Processor:
         self._in_transaction = settings.transaction_mode is not TransactionMode.NONE
         self.rolls_back = self._in_transaction and settings.failure_handling is FailureHandling.ROLLBACK
         self._keep_tasks = settings.keep_tasks
-        self._book = book
         self._in_hand = of_this_process() if self._in_transaction else None
         self._remarks = Remarks(address)
         self.completed = 0
@@ -164,19 +159,6 @@ class Processor:
             return self._callbacks.on_poison(row, error)
         left = None if row.time_left is None else timedelta(seconds=row.time_left)
         return Send(self._address, OutgoingMessage(decode_headers(row.headers), body, left))
-
-    def lost_server(self, row: MessageRow, before: int, error: BaseException) -> None:
-        """Note that the server went away while a row was handled, and count that if it happens again and again.
-
-        The kernel may have killed the session for the memory that the handler's statement took: then PostgreSQL ends
-        all sessions, and the loss cannot be told from an outage but by its coming back.
-        """
-        entry = self._book.entry(row.id)
-        entry.losses += 1
-        if entry.losses >= UNEXPLAINED:
-            failures = entry.total(before, 1)
-            entry.is_judged = False
-            entry.restore(failures, Interruption(failures, lost_server(error)).error())
 
     async def _attempt(
         self, delivery: Delivery, entry: Entry, session: ReceiveSession, *, is_alone: bool = True

@@ -28,11 +28,13 @@ from rowbus.transport.queues.table import Place, queue_table
 from rowbus.transport.receiving.decisions import (
     FROM_THE_START,
     LARGEST,
+    UNEXPLAINED,
     Interruption,
     Round,
     Unit,
     count_in,
     lost_connection,
+    lost_server,
 )
 from rowbus.transport.receiving.interrupted_messages import InterruptedMessages
 from rowbus.transport.receiving.processor import Processor
@@ -129,7 +131,6 @@ class Receiver(Service):
             self.dispatcher,
             settings,
             service=self,
-            book=self.book,
             fault=database.fault,
         )
         self.permits = Permits()
@@ -293,7 +294,7 @@ class Receiver(Service):
         session = await self._interrupted.witness(since)
         if session is None:
             if len(suspects) == 1:
-                self.processor.lost_server(suspects[0], count_in(suspects[0].headers), error)
+                self._count_lost_server(suspects[0], error)
             return False
         try:
             for row in suspects:
@@ -301,6 +302,19 @@ class Receiver(Service):
         finally:
             await session.close()
         return True
+
+    def _count_lost_server(self, row: MessageRow, error: BaseException) -> None:
+        """Note that the server went away while a row was handled, and count that if it happens again and again.
+
+        The kernel may have killed the session for the memory that the handler's statement took: then PostgreSQL ends
+        all sessions, and the loss cannot be told from an outage but by its coming back.
+        """
+        entry = self.book.entry(row.id)
+        entry.losses += 1
+        if entry.losses >= UNEXPLAINED:
+            failures = entry.total(count_in(row.headers), 1)
+            entry.is_judged = False
+            entry.restore(failures, Interruption(failures, lost_server(error)).error())
 
     async def _count_interruption(
         self, session: AsyncSession, row: MessageRow, error: BaseException, times: int
