@@ -15,6 +15,7 @@ import rowbus
 from rowbus.endpoint.lanes import OrderedLanes
 from rowbus.errors import ConfigurationError, InvalidHeaderError, MessageSerializationError
 from rowbus.messages.headers import Header
+from rowbus.running.telemetry.instruments import turn_off, turn_on
 from rowbus.transport.lanes.lane_table import lock_of
 from rowbus.transport.pauses.table import PauseSubject, pauses_address, pauses_table
 from tests.conformance.endpoints import Endpoints, PlaceOrder
@@ -147,8 +148,17 @@ async def test_what_fails_holds_up_its_key_and_no_other(endpoints: Endpoints) ->
     sales = serve(endpoints, handled, rowbus.by_key(1), fail, recoverability=AT_ONCE)
     await sales.install()
     sent = await send_at_once(endpoints, 5)
-    async with sales:
-        await eventually(lambda: len(handled) == 50)
+    measured = turn_on()
+    try:
+        async with sales:
+            await eventually(lambda: len(handled) == 50)
+    finally:
+        turn_off()
+    assert {kind: count for (*_, kind), count in measured.retried.values.items()} == {
+        "immediate": 3,
+        "delayed": 1,
+    }
+    assert not measured.given_up.values
     assert by_key(handled) == sent
     tries = [place for place, order_id in enumerate(attempts) if order_id == "order-3/0"]
     assert len(tries) == 5

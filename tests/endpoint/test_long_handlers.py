@@ -204,6 +204,12 @@ async def test_a_block_may_end_the_work_and_nothing_commits_after_that(endpoints
 async def test_retries_are_counted_as_those_of_any_message(endpoints: Endpoints) -> None:
     policy = rowbus.Recoverability(immediate=1, delayed=1, increase=timedelta(milliseconds=20))
     sales, retries = endpoints.make("Sales", recoverability=policy), list[object]()
+    attempts: list[int] = []
+
+    @sales.use
+    async def note(context: rowbus.StepContext, proceed: rowbus.Proceed) -> None:
+        attempts.append(context.attempt)
+        await proceed()
 
     @sales.handler("Shop.Messages.PlaceOrder", long=True)
     async def place(message: PlaceOrder, context: rowbus.LongContext) -> None:
@@ -218,6 +224,7 @@ async def test_retries_are_counted_as_those_of_any_message(endpoints: Endpoints)
 
         await eventually(failed)
     assert retries == [None, None, "1", "1"]
+    assert attempts == [1, 2, 1, 2]
     assert await count(endpoints, RUNNING) == 0
 
 
