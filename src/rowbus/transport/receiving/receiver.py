@@ -340,7 +340,7 @@ class Receiver(Service):
                 refusal,
             )
         if now is None and failures:  # this process counts on
-            entry.restore(failures, Interruption(failures, said).error())
+            self.book.entry(row.id).restore(failures, Interruption(failures, said).error())
         logger.warning(
             "Handling message %s (row %s of %s) was interrupted (failed attempts: %s); it %s of the queue. %s",
             headers_of(row).get(Header.MESSAGE_ID) or row.id,
