@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.backends import borrow_async, open_postgresql
 from rowbus.database.location import resolve_dsn
+from rowbus.database.sessions import connected
 from rowbus.log.archive import archived_event, archived_message, content_of
 from rowbus.log.event import Event
 from rowbus.messages.address import QueueAddress
@@ -77,11 +78,8 @@ class QueueDrain(Service):
         back in the queue.
         """
         before = self.moved
-        session = await self._database.connect()
-        try:
+        async with connected(self._database) as session:
             await self._drain(session)
-        finally:
-            await session.close()
         return self.moved - before
 
     async def prepare(self) -> None:
@@ -90,15 +88,12 @@ class QueueDrain(Service):
 
     async def work(self) -> None:
         """Move what comes."""
-        session = await self._database.connect()
-        try:
+        async with connected(self._database) as session:
             await session.run_all(self._queue.listen())
             while not self._stopping.is_set():
                 await self._drain(session)
                 self._outages.succeeded()
                 await pause_unless_notified(session, self._stopping, POLL_DELAY)
-        finally:
-            await session.close()
 
     async def _drain(self, session: AsyncSession) -> None:
         """Move batches; as a receiver does, from a little below the last position, then once more from the start."""

@@ -21,6 +21,7 @@ from rowbus.cli.options import (
     queue_names,
 )
 from rowbus.cli.output import complain, say, show_json, show_table
+from rowbus.database.sessions import connected
 from rowbus.transport.pubsub.publication import check_subscription
 from rowbus.transport.pubsub.subscribers import existing_queues
 from rowbus.transport.pubsub.table import create_subscriptions, subscription_routing
@@ -192,9 +193,6 @@ def create(
 
 async def create_table(database: Location, address: QueueAddress) -> None:
     """Create a table of subscriptions, saying whether it was missing."""
-    session = await database.connect()
-    try:
+    async with connected(database) as session:
         made = await create_subscriptions(session, address)
-        say(f"Created {address}." if made else f"{address} was there already.")
-    finally:
-        await session.close()
+    say(f"Created {address}." if made else f"{address} was there already.")

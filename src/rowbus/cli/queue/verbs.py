@@ -32,6 +32,7 @@ from rowbus.cli.queue import listing
 from rowbus.cli.queue.listing import cut_note, message_as_json
 from rowbus.cli.queue.send import send
 from rowbus.database.backends import inspecting
+from rowbus.database.sessions import connected
 from rowbus.errors import QueueNotFoundError
 from rowbus.errors.strangers import printable
 from rowbus.messages.message import read_body, read_headers, short_type, time_sent
@@ -92,16 +93,13 @@ async def create_all(
     extras: dict[str, bool],
 ) -> None:
     """Create schemas and queues, saying of each whether it was missing."""
-    session = await database.connect()
-    try:
+    async with connected(database) as session:
         for schema in sorted(schemas):
             made = await create_schema(session, catalog, schema)
             say(f"Created the schema {schema}." if made else f"The schema {schema} was there already.")
         for address in addresses:
             made = await create_queue(session, address, **extras)
             say((f"Created {address}" if made else f"{address} was there already") + _with(extras))
-    finally:
-        await session.close()
 
 
 def _with(extras: dict[str, bool]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
+from rowbus.database.sessions import connected
 from rowbus.database.statements import run_steps_now
 from rowbus.messages.headers import Identity
 from rowbus.running.critical import Alarm, callback_of
@@ -117,11 +118,8 @@ class DelayedMover(Serving):
 
     async def _begin(self) -> MoverService:
         database = await self._locate()
-        session = await database.connect()
-        try:
+        async with connected(database) as session:
             fallback = await self._fallback(session)
-        finally:
-            await session.close()
         alarm = Alarm(self._on_critical_error)
         service = MoverService(database, self.address, fallback, self.settings, alarm)
         await service.start()

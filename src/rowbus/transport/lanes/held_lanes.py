@@ -14,6 +14,7 @@ import secrets
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from rowbus.database.sessions import connected
 from rowbus.errors import PermissionDeniedError, RowbusError
 from rowbus.running.critical import ReportedBreaker
 from rowbus.running.service import Service, Stoppable
@@ -89,23 +90,21 @@ class HeldLanes(Service, Generic[S]):
         """End the sessions of processes that answer no more: what they had in hand is rolled back."""
         if not assignment.stranded:
             return
-        session = await self._database.connect()
         try:
-            for pid in dict.fromkeys(assignment.stranded):
-                logger.warning(
-                    "A process of %s answers no more; its session %s is ended, and its lanes are taken over",
-                    self._table.address,
-                    pid,
-                )
-                await session.run(self._table.end_session(pid))
+            async with connected(self._database) as session:
+                for pid in dict.fromkeys(assignment.stranded):
+                    logger.warning(
+                        "A process of %s answers no more; its session %s is ended, and its lanes are taken over",
+                        self._table.address,
+                        pid,
+                    )
+                    await session.run(self._table.end_session(pid))
         except PermissionDeniedError as error:
             logger.warning(
                 "The lanes of %s wait until the server gives that session up: this role may not end it: %s",
                 self._table.address,
                 error,
             )
-        finally:
-            await session.close()
 
     def _end(self, lane: int, timeout: float | None = None) -> None:
         served = self.serving.pop(lane)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from rowbus.database.sessions import connected
 from rowbus.errors import (
     ConnectionLostError,
     MalformedHeadersError,
@@ -282,11 +283,8 @@ class AnswerReceiver(Service):
 
     async def _drop(self) -> None:
         try:
-            session = await self._database.connect()
-            try:
+            async with connected(self._database) as session:
                 await session.run(self._table.drop())
-            finally:
-                await session.close()
         except StorageError as error:
             logger.warning("The queue %s stays until another asker removes it: %s", self.address, error)
 
@@ -307,11 +305,8 @@ class Sweeper(Periodic):
 
     async def do(self) -> None:
         """Remove what was left behind. Raises ConnectionLostError."""
-        session = await self._database.connect()
-        try:
+        async with connected(self._database) as session:
             await self._sweep(session)
-        finally:
-            await session.close()
 
     async def _sweep(self, session: AsyncSession) -> None:
         names = await session.run(answer_queue(self._address).beside())
