@@ -479,6 +479,12 @@ def test_dead_letters_are_listed_replayed_and_purged(
     rowbus: CommandLine, orders: str, consumer: str, ask: Ask, tick: Callable[[], int]
 ) -> None:
     assert rowbus("log", "dead-letters", "list", orders, consumer).returncode == 1
+    ask("select pgq.register_consumer('orders', 'wide#0'), pgq.register_consumer('orders', 'wide#1')")
+    for verb in (["list"], ["replay"], ["purge", "--yes"]):
+        assert (
+            "its lanes, each by itself: wide#0, wide#1"
+            in rowbus("log", "dead-letters", *verb, orders, "wide").stderr
+        )
     _bury(ask, tick)
 
     dead = found(rowbus, "log", "dead-letters", "list", orders, consumer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -127,6 +128,33 @@ def test_a_table_is_copied_anew_beside_a_running_job_without_a_spark_of_its_own(
         ]
     assert said == [{"asked": ["public.stock"]}, {"copied": {"public.stock": 1}}]
     assert ask("table replica.stock") == [("a",)]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.turns("commands of Spark", 1)
+def test_ctrl_c_while_java_starts_leaves_nothing_running(rowbus: CommandLine, ask: Ask) -> None:
+    ask("select pgq.create_queue('orders')")
+    command = subprocess.Popen(
+        [*ROWBUS, "spark", "archive", "orders", "--to", "archive", *SPARK],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=rowbus.folder,
+        env=rowbus.environment(),
+        start_new_session=True,  # as a terminal's, whose Ctrl-C all of them get
+    )
+    session = ["ps", "-ww", "-o", "args=", "-s", str(command.pid)]
+    wait_until(
+        lambda: (
+            b" org.apache.spark.deploy.SparkSubmit"
+            in subprocess.run(session, stdout=subprocess.PIPE, check=False).stdout
+        )
+    )
+    os.killpg(command.pid, signal.SIGINT)
+    said, _ = command.communicate(timeout=MOST_SECONDS)  # to the end of whoever has its output
+    assert command.returncode == -signal.SIGINT
+    assert "Traceback" not in said
 
 
 def test_init_overwrites_nothing(rowbus: CommandLine) -> None:

@@ -11,10 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import psycopg
+import pytest
 
 import rowbus
 from rowbus.database.postgresql.database import Database
+from rowbus.errors import ConfigurationError
 from rowbus.log.schema.installer import install_now
+from rowbus.spark.log_source.follower import LogFollower
+from rowbus.spark.log_source.options import read_settings
 from tests.fixtures.pooler import Pooled
 
 PATIENCE = 30.0
@@ -103,6 +107,28 @@ async def test_a_consumer_behind_a_pooler_handles_every_event_once(pooled: Poole
                     await rowbus.AsyncLog(writer, "orders").append({"total": 1}, type="placed")
             await _await_count(watcher, "select count(*) from booked", 20)
         assert await _count(watcher, "select count(distinct id) from booked") == 20
+
+
+@pytest.mark.one_version
+async def test_what_holds_a_lock_of_its_session_refuses_a_pooler(pooled: Pooled) -> None:
+    """The lock would be the pooler's: of two each could have it, and nobody once they have ended."""
+    with Database(pooled.direct).session() as session:
+        install_now(session)
+    with psycopg.connect(pooled.direct) as connection:
+        connection.execute("select pgq.create_queue('orders')")
+    await rowbus.DelayedMover("Sales", database=pooled.direct).install()
+    options = {"log": "orders", "consumer": "lake", "dsn": pooled.dsn}
+    stream = LogFollower(read_settings(options, stream=True))
+    refused = "holds a lock of its session.*give the address of the server itself"
+    for service in (
+        rowbus.Ticker(pooled.dsn),
+        rowbus.DelayedMover("Sales", database=pooled.dsn),
+        rowbus.AsyncRequestClient("Web", database=pooled.dsn),
+    ):
+        with pytest.raises(ConfigurationError, match=refused):
+            await service.start()
+    with pytest.raises(ConfigurationError, match=refused):
+        await asyncio.to_thread(stream.initial)
 
 
 async def _send_orders(dsn: str) -> None:

@@ -232,14 +232,15 @@ async def test_a_new_consumer_begins_with_what_commits_from_now_on(orders: Order
     assert orders.seen() == ["after"]
 
 
+@pytest.mark.parametrize("subconsumer", [None, "first"])
 async def test_a_new_consumer_may_begin_with_the_oldest_retained_and_goes_on_where_it_was(
-    orders: Orders,
+    orders: Orders, subconsumer: str | None
 ) -> None:
     orders.deliver("before")
     for expected in (["before"], ["before", "between"]):
         log, handled = orders.log(), asyncio.Semaphore(0)
 
-        @log.consumer("one", settings=replace(QUICK, from_oldest=True))
+        @log.consumer("one", subconsumer=subconsumer, settings=replace(QUICK, from_oldest=True))
         async def one(event: rowbus.Event, context: rowbus.LogContext) -> None:
             await note(context, event)
             handled.release()  # noqa: B023 - awaited in the same round

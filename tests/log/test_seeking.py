@@ -94,6 +94,19 @@ def test_moving_who_is_not_registered_says_so(orders: Orders) -> None:
     assert (caught.value.log, caught.value.consumer) == ("orders", "nobody")
     with pytest.raises(rowbus.LogNotFoundError):
         rowbus.Log(orders.dsn, "nowhere").seek("one")
+    for lane in range(2):
+        orders.register(f"wide#{lane}")
+    with pytest.raises(rowbus.ConsumerNotFoundError, match="its lanes, each by itself: wide#0, wide#1"):
+        orders.log().seek("wide")
+
+
+def test_a_member_is_not_moved_for_its_batch_would_be_no_ones(orders: Orders) -> None:
+    orders.one("select pgq_coop.register_subconsumer('orders', 'one', 'member')")
+    orders.deliver("a")
+    batch = orders.one("select pgq_coop.next_batch('orders', 'one', 'member')")
+    with pytest.raises(ConfigurationError, match=r"one\.member is a member of one"):
+        orders.log().seek("one.member")
+    assert orders.one("select pgq_coop.next_batch('orders', 'one', 'member')") == batch
 
 
 def test_moving_happens_in_the_users_transaction(orders: Orders, ticks: list[int]) -> None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.errors import ConnectionLostError, StorageError
+from rowbus.errors import ConfigurationError, ConnectionLostError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from rowbus.database.sessions import AsyncSession, Session
+    from rowbus.database.sessions import AsyncSession, Database, Session
     from rowbus.database.statements import Statement
 
 TICKER = "rowbus ticker"
@@ -55,6 +55,15 @@ def mover_lock(table: str) -> str:
 def receiver_lock(queue: str) -> str:
     """Name the lock that all processes which receive from a queue share."""
     return f"rowbus receiver {queue}"
+
+
+def require_sessions(database: Database, who: str) -> None:
+    """Raise ConfigurationError where a pooler would lend a session's lock to others, and keep it. Blocks."""
+    if not database.keeps_sessions():
+        raise ConfigurationError(
+            f"{who} holds a lock of its session, and {database.name} is a pooler that lends a connection for one "
+            "transaction at a time: give the address of the server itself."
+        )
 
 
 FULL_DISK_LOCK: Final = "rowbus full disk"

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rowbus.database.statements import Statement, each, scalar
+from rowbus.database.statements import Statement, each, run_steps_now, scalar
 from rowbus.errors import ConfigurationError
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.diagnosis import CaptureFault, ConsumerState, LogState, LostCapture, ReplicaFault
 from rowbus.log.queries import log_query
 from rowbus.messages.address import QueueAddress
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from rowbus.database.sessions import Session
     from rowbus.database.statements import Decode, Rows, T
 
 REPLICAS = QueueAddress("rowbus_spark", "replica_table")
@@ -103,6 +105,12 @@ def create(log: str) -> Statement[bool]:
     if not log.strip():
         raise ConfigurationError(f"{log!r} is no name of a log: it needs a character that can be seen.")
     return _statement("logs/create", f'Failed to create log "{log}"', _is_one, log)
+
+
+def find_consumer(session: Session, log: str, consumer: str) -> ConsumerState:
+    """Return how a consumer stands; raises ConsumerNotFoundError."""
+    run_steps_now(session, ConsumerTable(log, consumer).find())
+    return next(state for state in session.run(consumer_states(log)) if state.consumer == consumer)
 
 
 def drop(log: str, *, force: bool) -> Statement[bool]:

@@ -18,7 +18,7 @@ from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.borrowed import borrow, borrow_async
 from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import run_steps, run_steps_now
-from rowbus.errors import ConfigurationError, ConsumerNotFoundError
+from rowbus.errors import ConfigurationError
 from rowbus.log.append import AppendingLog, AsyncAppendingLog
 from rowbus.log.consumers.event_attempts import Keys
 from rowbus.log.consumers.handlers import Caller, Consumer, check_lanes, takes_context
@@ -461,10 +461,5 @@ def _seek(log: LogRange, consumer: str, tick: int | None, time: datetime | None)
         target = bounds.newest
     else:
         target = bounds.retained(log.log, tick if time is None else (yield log.tick_at(time)))
-    if not (yield ConsumerTable(log.log, consumer).seek(target)):
-        raise ConsumerNotFoundError(
-            f'Log "{log.log}" has no consumer "{consumer}"; it is registered when it first starts.',
-            log=log.log,
-            consumer=consumer,
-        )
+    yield from ConsumerTable(log.log, consumer).move(target)
     return target

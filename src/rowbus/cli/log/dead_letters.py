@@ -13,8 +13,9 @@ import typer
 from rowbus.cli.log import listing as log_listing
 from rowbus.cli.options import ConsumerName, Database, Json, LogName, Verbose, open_log_database
 from rowbus.cli.output import complain, say, show_json, show_table
+from rowbus.database.statements import run_steps_now
 from rowbus.log import catalog as log_catalog
-from rowbus.log.consumers.table import log_not_found
+from rowbus.log.consumers.table import ConsumerTable, log_not_found
 from rowbus.log.log import Log
 from rowbus.log.range import NOTATION, Position
 
@@ -43,7 +44,7 @@ def list_(
     Exit code 1: there is none.
     """
     with open_log_database(database).session() as session:
-        found = _log(session, name).dead_letters(consumer, most=limit)
+        found = _log(session, name, consumer).dead_letters(consumer, most=limit)
     if as_json:
         show_json([log_listing.dead_letter_json(dead) for dead in found])
     elif found:
@@ -68,7 +69,7 @@ def replay(
     Exit code 1: there is none.
     """
     with open_log_database(database).session() as session:
-        count = _log(session, name).replay(consumer, ids or None)
+        count = _log(session, name, consumer).replay(consumer, ids or None)
     if not count:
         _complain_of_none(name, consumer)
     say(f"{count} dead {_letters(count)} of {consumer} will be delivered again.")
@@ -97,7 +98,7 @@ def purge(
         raise typer.BadParameter(f"a time is wanted, not one of the others of: {NOTATION}.")
     location = open_log_database(database)
     with location.session() as session:
-        log = _log(session, name)
+        log = _log(session, name, consumer)
         if not yes:
             _confirm(f"Delete dead letters of {consumer} of log {name} in {location.name}?")
         count = log.purge(consumer, before=before.time if before else None)
@@ -112,9 +113,10 @@ def _confirm(question: str) -> None:
     typer.confirm(question, abort=True, err=True)
 
 
-def _log(session: Session, name: str) -> Log:
+def _log(session: Session, name: str, consumer: str) -> Log:
     if not session.run(log_catalog.config(name)):
         raise log_not_found(name)
+    run_steps_now(session, ConsumerTable(name, consumer).find())
     return Log(session.connection, name)
 
 

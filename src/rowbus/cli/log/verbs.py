@@ -20,7 +20,6 @@ from rowbus.cli.log import transfer as log_append
 from rowbus.cli.log import transfer as log_bridge
 from rowbus.cli.options import AnyLog, ConsumerName, Database, Json, LogName, Verbose, open_log_database
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.errors import ConsumerNotFoundError
 from rowbus.errors.strangers import printable
 from rowbus.log import catalog as log_catalog
 from rowbus.log.consumers.lanes import change_lanes
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rowbus.database.sessions import Session
-    from rowbus.log.diagnosis import ConsumerState
     from rowbus.log.event import Event
 
 app = typer.Typer(
@@ -237,7 +235,7 @@ def rewind(
     """
     with open_log_database(database).session() as session:
         target = find_tick(session, name, to)
-        state = _consumer(session, name, consumer)
+        state = log_catalog.find_consumer(session, name, consumer)
         if state.batch is not None and not force:
             complain(
                 f"{consumer} has batch {state.batch} in hand; stop it and let it finish, or take it away by --force"
@@ -257,7 +255,7 @@ def unregister(
     Exit code 1: there is no such consumer.
     """
     with open_log_database(database).session() as session:
-        _consumer(session, name, consumer)
+        log_catalog.find_consumer(session, name, consumer)
         Log(session.connection, name).unregister(consumer)
     say(f"Removed {consumer} from log {name}.")
 
@@ -280,7 +278,9 @@ def lanes(
         known = consumers_with_lanes(session.run(log_catalog.consumer_states(name)))
         found = next((one for one in known if one.state.consumer == consumer), None)
         found = (
-            found or _with_one_lane(known, consumer) or ConsumerWithLanes(_consumer(session, name, consumer))
+            found
+            or _with_one_lane(known, consumer)
+            or ConsumerWithLanes(log_catalog.find_consumer(session, name, consumer))
         )
         tick = change_lanes(session, found, by_key(count))
     say(f"{consumer} of log {name} has {count} lanes, which go on behind tick {tick}.")
@@ -290,18 +290,6 @@ def _with_one_lane(known: Iterable[ConsumerWithLanes], consumer: str) -> Consume
     """Return a consumer with one lane, which by itself could be anything."""
     lane = next((one.state for one in known if one.state.consumer == f"{consumer}{MARK}0"), None)
     return lane and ConsumerWithLanes(lane._replace(consumer=consumer), (lane,))
-
-
-def _consumer(session: Session, log: str, consumer: str) -> ConsumerState:
-    states = session.run(log_catalog.consumer_states(log))
-    found = next((state for state in states if state.consumer == consumer), None)
-    if found is None:
-        raise ConsumerNotFoundError(
-            f'Log "{log}" has no consumer "{consumer}"; `rowbus log consumers` lists those there are.',
-            log=log,
-            consumer=consumer,
-        )
-    return found
 
 
 # ------------------------------------------------------------------------------------------------------------- config

@@ -65,6 +65,10 @@ _TOGETHER = (
     ". This pooler lends a connection for one statement, and a message takes several in one transaction: have it do so "
     "for a transaction (PgBouncer: pool_mode = transaction), or connect to the server itself"
 )
+_UNREGISTERED = "Not subscriber to queue: "  # PgQ's words
+_REGISTER = (
+    ". It was unregistered, or its log dropped: start its program again, which registers it from then on"
+)
 _NO_TEXT = "{0.object!r} holds {1!r}, which is no character in {0.encoding}, the connection's client_encoding"
 _LIMIT_EXCEEDED = "53400"
 _LOCKED = "55P03"  # a lock was not to be had in time
@@ -198,6 +202,8 @@ def _explanation(error: psycopg.Error) -> str:
     """Say what the server or, in several lines, libpq said, in one line: it becomes a line of a log."""
     said = " ".join((_said(error, "message_primary") or text_of(error) or type(error).__name__).split())
     said = (f"{process.DISK_FULL}: " if sqlstate_of(error) == _DISK_FULL else "") + _SAID_AGAIN.sub("", said)
+    if said.startswith(_UNREGISTERED):
+        return said + _REGISTER
     return said + _TOGETHER if said.endswith(_EACH_ALONE) else said
 
 

@@ -248,7 +248,8 @@ class LogConsumer(ElectedService["ReadSession"]):
         """Take and work off batches until the end, or an error."""
         await self._take_over(session)
         self.leads.set()
-        logger.info("%s is at work", self._table.name)
+        if not self._outages.is_failing:  # else it says so when it works again
+            logger.info("%s is at work", self._table.name)
         tickers = TickerWatch(self._table.log)
         self._retries = await self._find_retries(session)
         if self._settings.notifications:

@@ -8,12 +8,12 @@ BatchError otherwise, before anything is committed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.locks import consumer_lock, members_lock, workers_lock
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
-from rowbus.errors import BatchError, ConfigurationError, LogNotFoundError
+from rowbus.errors import BatchError, ConfigurationError, ConsumerNotFoundError, LogNotFoundError
 from rowbus.log.consumers.policy import Note
 from rowbus.log.event import Batch, DeadEvent, Event
 from rowbus.log.queries import FOLDER, log_query
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Decode, Rows, Steps, T
     from rowbus.log.consumers.policy import DeadLetter, Defer, RetryAfter
     from rowbus.settings import ConsumerSettings
+
+
+NOT_YET: Final = "; it is registered when it first starts, and `rowbus log consumers` lists those there are."
 
 
 class Mark(NamedTuple):
@@ -96,11 +99,10 @@ class ConsumerTable:
         A new consumer is given what commits from now on, or with `from_oldest` what is retained. Another process that
         registers it at the same time may make this fail. Raises LogNotFoundError.
         """
-        if self.subconsumer is None:
-            return self._once(
-                "consumers/register", "Could not register", self._registered, from_oldest=from_oldest
-            )
-        return self._once("coop/register", "Could not register", self._registered)
+        folder = "consumers" if self.subconsumer is None else "coop"
+        return self._once(
+            f"{folder}/register", "Could not register", self._registered, from_oldest=from_oldest
+        )
 
     def names(self) -> Statement[list[str]]:
         """Ask under which names the consumer is registered: its own, or those of its lanes."""
@@ -119,11 +121,26 @@ class ConsumerTable:
                 f"{self.log} {self.own_name} {len(self.registered_with)}`."
             )
 
-    def unregister(self) -> Steps[bool]:
-        """Remove the consumer with its retry queue, or a subconsumer, whose batch goes to the others; was there one?"""
-        main: str | None = yield self._once(
+    def main_consumer(self) -> Statement[str | None]:
+        """Ask of which consumer it is a subconsumer; None: of none."""
+        return self._once(
             "coop/main_consumer", "Could not look for", lambda rows, _: rows[0][0] if rows else None
         )
+
+    def find(self) -> Steps[None]:
+        """Raise ConsumerNotFoundError if it is not registered; the text names its lanes if it has some."""
+        names: list[str] = yield self.names()
+        if self.consumer not in names:
+            lanes = f", but its lanes, each by itself: {', '.join(sorted(names))}." if names else NOT_YET
+            raise ConsumerNotFoundError(
+                f'Log "{self.log}" has no consumer "{self.consumer}"{lanes}',
+                log=self.log,
+                consumer=self.consumer,
+            )
+
+    def unregister(self) -> Steps[bool]:
+        """Remove the consumer with its retry queue, or a subconsumer, whose batch goes to the others; was there one?"""
+        main: str | None = yield self.main_consumer()
         folder, names = "consumers", {}
         if main is not None:
             folder, names = "coop", {"main": main, "subconsumer": self.consumer[len(main) + 1 :]}
@@ -318,6 +335,18 @@ class ConsumerTable:
         return self._once("retries/discard", "Could not discard dead letters of", scalar, ids=ids)
 
     # --- position
+
+    def move(self, tick: int) -> Steps[None]:
+        """Move the consumer as `seek`; raises ConsumerNotFoundError, and ConfigurationError for a subconsumer.
+
+        Its batch would be no one's: the consumer is behind it already.
+        """
+        yield from self.find()
+        if main := (yield self.main_consumer()):
+            raise ConfigurationError(
+                f"{self.consumer} is a member of {main}, which has the position of all members: move {main}."
+            )
+        yield self.seek(tick)
 
     def seek(self, tick: int) -> Statement[bool]:
         """Move the consumer to a tick; says whether it is registered. A batch in hand is taken from it."""

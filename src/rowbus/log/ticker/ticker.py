@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.location import resolve_dsn
-from rowbus.database.locks import name_holders
+from rowbus.database.locks import name_holders, require_sessions
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, ConnectionLostError, StorageError
 from rowbus.log.ticker import ticks
@@ -301,13 +301,16 @@ class Ticker(Serving):
     async def start(self) -> None:
         """Begin to stand by, and to lead as soon as no other ticker does. Harmless when started.
 
-        A database without the event log is waited for. Raises ConnectionLostError.
+        A database without the event log is waited for. Raises ConnectionLostError, and ConfigurationError behind a
+        pooler in transaction mode.
         """
         await self._lifetime.begin(self._begin)
 
     async def _begin(self) -> TickerService:
         alarm = Alarm(self._on_critical_error, self.settings.time_to_trigger_circuit_breaker)
-        service = TickerService(await self._locate(), self.settings, alarm)
+        database = await self._locate()
+        await asyncio.to_thread(require_sessions, database, "A ticker")
+        service = TickerService(database, self.settings, alarm)
         await service.start()
         return service
 

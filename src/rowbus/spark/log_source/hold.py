@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from rowbus.database.locks import describe, hold_lock
+from rowbus.database.locks import describe, hold_lock, require_sessions
 from rowbus.database.postgresql.database import Database
 from rowbus.database.postgresql.faults import retrying
 from rowbus.database.statements import Statement, control, load, no_rows, scalar
@@ -73,9 +73,9 @@ class Control:
 
     def __init__(self, dsn: str, settings: LogSettings, role: str) -> None:
         """Take the address; `role` is part of the application name. No I/O."""
-        self._database = Database(
-            dsn, application_name=f"rowbus spark {role} {settings.consumer or settings.name}"
-        )
+        name = settings.consumer or settings.name
+        self._who = f"A stream that reads as {name}"
+        self._database = Database(dsn, application_name=f"rowbus spark {role} {name}")
         self._retries: int = settings.options["fetchOffset.numRetries"]
         self._wait: float = settings.options["fetchOffset.retryIntervalMs"] / 1000
         self._timeout: int = settings.options["statementTimeoutMs"]
@@ -87,6 +87,10 @@ class Control:
     def run(self, statement: Statement[T]) -> T:
         """Run a statement by itself; repeats it on a new session if the connection is lost."""
         return self._retrying(lambda session: session.run(statement))
+
+    def require_sessions(self) -> None:
+        """Raise ConfigurationError where a lock is no session's."""
+        self._retrying(lambda _session: require_sessions(self._database, self._who))
 
     def run_last(self, *statements: Statement[T]) -> T:
         """Run statements in one transaction, and return the last one's answer."""
@@ -346,8 +350,9 @@ class LogKeeper:
         control.on_connect = self._lock_again
 
     def lock(self, log: str) -> None:
-        """Lock the consumer; raises ConsumerBusyError, which names the holder of the lock."""
+        """Lock the consumer; raises ConsumerBusyError, which names the holder of the lock, and ConfigurationError."""
         if log not in self._locked:
+            self._control.require_sessions()
             self._take(self._control.run, log)
             self._locked.append(log)
 

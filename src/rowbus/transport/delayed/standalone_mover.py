@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
+from rowbus.database.locks import require_sessions
 from rowbus.database.sessions import connected
 from rowbus.database.statements import run_steps_now
 from rowbus.messages.headers import Identity
@@ -118,6 +119,7 @@ class DelayedMover(Serving):
 
     async def _begin(self) -> MoverService:
         database = await self._locate()
+        await asyncio.to_thread(require_sessions, database, "A mover")
         async with connected(database) as session:
             fallback = await self._fallback(session)
         alarm = Alarm(self._on_critical_error)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
+from rowbus.database.locks import require_sessions
 from rowbus.errors import ConfigurationError, HandlerError
 from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.mutators import checked_mutator
@@ -139,8 +140,10 @@ class AsyncRequestClient:
         if self._is_stopped:
             raise ConfigurationError("The client is stopped: start it again before a request.")
         dsn = await asyncio.to_thread(resolve_dsn, self._database)
+        database = open_database(dsn, application_name="rowbus requests")
+        await asyncio.to_thread(require_sessions, database, "A request client")
         asking = Asking(
-            open_database(dsn, application_name="rowbus requests"),
+            database,
             addresses_of(dsn, self._schema),
             self._sender,
             serializer=self._serializer,

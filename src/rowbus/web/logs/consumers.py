@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.locks import find_holders_now
-from rowbus.database.statements import Statement, load
-from rowbus.errors import ConsumerNotFoundError
+from rowbus.database.statements import Statement, load, run_steps_now
 from rowbus.log import catalog as log_catalog
 from rowbus.log.consumers.lanes import lane_holders
 from rowbus.log.consumers.table import ConsumerTable, log_not_found
@@ -110,22 +109,9 @@ def _led(session: Session, consumer: ConsumerWithLanes) -> LedConsumer:
     return LedConsumer(consumer.state, f"{led} of {len(lanes)} lanes" if led else None, lanes)
 
 
-def find_consumer(session: Session, log: str, consumer: str) -> ConsumerState:
-    """Return how a consumer stands; raises ConsumerNotFoundError."""
-    states = session.run(log_catalog.consumer_states(log))
-    found = next((state for state in states if state.consumer == consumer), None)
-    if found is None:
-        raise ConsumerNotFoundError(
-            f'Log "{log}" has no consumer "{consumer}"; its page lists those there are.',
-            log=log,
-            consumer=consumer,
-        )
-    return found
-
-
 def preview(session: Session, log: str, consumer: str, where: Position) -> Move:
     """Say what moving a consumer would do. Raises ConsumerNotFoundError, LogNotFoundError, LostPositionError."""
-    state = find_consumer(session, log, consumer)
+    state = log_catalog.find_consumer(session, log, consumer)
     tick = find_tick(session, log, where)
     retained = LogRange(log)
     (target,) = session.run(retained.ticks(tick - 1, 1))
@@ -137,7 +123,7 @@ def preview(session: Session, log: str, consumer: str, where: Position) -> Move:
 
 def move(session: Session, log: str, consumer: str, tick: int) -> int:
     """Move a consumer to a tick, unless it has a batch in hand; say 1, or 0 if it has. To be run in a transaction."""
-    if find_consumer(session, log, consumer).batch is not None:
+    if log_catalog.find_consumer(session, log, consumer).batch is not None:
         return 0
-    session.run(ConsumerTable(log, consumer).seek(tick))
+    run_steps_now(session, ConsumerTable(log, consumer).move(tick))
     return 1

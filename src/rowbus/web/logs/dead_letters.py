@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rowbus.log.catalog import find_consumer
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.web.contents import text_content
 from rowbus.web.failed.bodies import shown
-from rowbus.web.logs.consumers import LogRights, find_consumer, log_rights
+from rowbus.web.logs.consumers import LogRights, log_rights
 from rowbus.web.logs.events import shown_event
 from rowbus.web.pages import Action, Question, View, change
 from rowbus.web.showing import plural

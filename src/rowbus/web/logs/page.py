@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import LostPositionError
+from rowbus.log.catalog import find_consumer
 from rowbus.log.range import NOTATION, Position, read_position
 from rowbus.web.charts import consumer_charts, span_of
 from rowbus.web.logs import consumers, dead_letters, events
@@ -28,7 +29,7 @@ _MOST_DIGITS: Final = 18
 async def _show(visit: Visit) -> Response:
     log, consumer = visit.query.get("log", ""), visit.query.get("consumer", "")
     to = visit.query.get("to", "").strip()
-    state = await visit.read(consumers.find_consumer, log, consumer)
+    state = await visit.read(find_consumer, log, consumer)
     move, trouble = await _previewed(visit, log, consumer, to) if to else (None, "")
     return visit.render(
         "logs/rewind.html", log=log, consumer=consumer, to=to, state=state, move=move, trouble=trouble
