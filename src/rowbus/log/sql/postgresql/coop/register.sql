@@ -18,6 +18,5 @@ with main as materialized (
     where q.queue_name = :'log'::text
 )
 
-select
-    pgq_coop.register_subconsumer(main.queue_name, :'consumer'::text, :'subconsumer'::text) as registered
+select pgq_coop.register_subconsumer(main.queue_name, :'consumer'::text, :'subconsumer'::text) as registered
 from main
