@@ -370,6 +370,7 @@ def test_unregister_removes_a_consumer(rowbus: CommandLine, orders: str, consume
     assert rowbus("log", "unregister", orders, consumer).stdout == "Removed revenue from log orders.\n"
     assert ask("select count(*) from pgq.subscription") == [(0,)]
     assert rowbus("log", "unregister", orders, consumer).returncode == 1
+    assert "rowbus log create" in rowbus("log", "unregister", "nowhere", consumer).stderr
 
 
 # ------------------------------------------------------------------------------------------------------------ config

@@ -362,11 +362,13 @@ async def _take_back(
 
 
 def _subject() -> str:
-    """Return the handler and the message that the code which runs is about."""
+    """Return the handler, and the message or the batch of events, that the code which runs is about."""
     fields = fields_in_hand()
-    if not fields:
-        return "A handler"
-    return f"Handler {fields.get('handler') or '?'} of message {fields.get('message_id') or '?'}"
+    if "message_id" in fields:
+        return f"Handler {fields.get('handler') or '?'} of message {fields['message_id']}"
+    if "consumer" in fields:
+        return f"The handler of {fields['consumer']} of log {fields['log']}, with batch {fields['batch_id']},"
+    return "A handler"
 
 
 def _name(task: asyncio.Task[Any]) -> str:

@@ -14,8 +14,7 @@ from rowbus.cli.log import listing as log_listing
 from rowbus.cli.options import ConsumerName, Database, Json, LogName, Verbose, open_log_database
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.database.statements import run_steps_now
-from rowbus.log import catalog as log_catalog
-from rowbus.log.consumers.table import ConsumerTable, log_not_found
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.log import Log
 from rowbus.log.range import NOTATION, Position
 
@@ -114,8 +113,6 @@ def _confirm(question: str) -> None:
 
 
 def _log(session: Session, name: str, consumer: str) -> Log:
-    if not session.run(log_catalog.config(name)):
-        raise log_not_found(name)
     run_steps_now(session, ConsumerTable(name, consumer).find())
     return Log(session.connection, name)
 

@@ -105,9 +105,14 @@ class ConsumerTable:
         )
 
     def names(self) -> Statement[list[str]]:
-        """Ask under which names the consumer is registered: its own, or those of its lanes."""
+        """Ask under which names the consumer is registered: its own, or those of its lanes; raises LogNotFoundError."""
         query = self._load("consumers/names", "Could not look for the lanes of", prepare=False)
-        return Statement(query, {"log": self.log, "consumer": self.own_name}, _lane_names)
+        return Statement(query, {"log": self.log, "consumer": self.own_name}, self._own_names)
+
+    def _own_names(self, rows: Rows, _count: int) -> list[str]:
+        if not rows:
+            raise log_not_found(self.log)
+        return [name for (name,) in rows if name is not None]
 
     def refuse_others(self, names: Iterable[str]) -> None:
         """Raise ConfigurationError where the consumer is registered with other lanes, or without."""
@@ -128,7 +133,7 @@ class ConsumerTable:
         )
 
     def find(self) -> Steps[None]:
-        """Raise ConsumerNotFoundError if it is not registered; the text names its lanes if it has some."""
+        """Raise ConsumerNotFoundError, which names its lanes if it has some, or LogNotFoundError."""
         names: list[str] = yield self.names()
         if self.consumer not in names:
             lanes = f", but its lanes, each by itself: {', '.join(sorted(names))}." if names else NOT_YET
@@ -362,10 +367,6 @@ class ConsumerTable:
 def events(rows: Rows, _count: int) -> list[Event]:
     """Decode events; the columns are in the order of the fields."""
     return list(map(Event._make, rows))
-
-
-def _lane_names(rows: Rows, _count: int) -> list[str]:
-    return [name for (name,) in rows]
 
 
 def log_not_found(log: str) -> LogNotFoundError:
