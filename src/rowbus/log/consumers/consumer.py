@@ -26,6 +26,7 @@ from rowbus.log.consumers.chunk_worker import ChunkWorker, read_batch
 from rowbus.log.consumers.event_attempts import BatchWork, Waiting, resume_after
 from rowbus.log.consumers.life import Heartbeat, Life, TickerWatch
 from rowbus.log.consumers.policy import Retries, RetryAfter
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.range import LogRange
 from rowbus.messages.address import DEFAULT_SCHEMA, QueueAddress
 from rowbus.running.backoff import jittered
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from rowbus.log.consumers.chunk_worker import Chunk
     from rowbus.log.consumers.event_attempts import EventAttempt, Handling
     from rowbus.log.consumers.policy import Verdict
-    from rowbus.log.consumers.table import ConsumerTable, Mark, TakenBatch
+    from rowbus.log.consumers.table import Mark, TakenBatch
     from rowbus.log.event import Batch, Event
     from rowbus.running.critical import Alarm
     from rowbus.settings import ConsumerSettings
@@ -61,7 +62,7 @@ REGISTRATIONS = 3  # tries, when others register the same consumer at the same t
 
 
 async def register(database: AnyDatabase, tables: Sequence[ConsumerTable], *, from_oldest: bool) -> None:
-    """Register a consumer, or all of its lanes at once, where they are not yet.
+    """Register a consumer, with a member of it, or all of its lanes at once, where they are not yet.
 
     Raises LogNotFoundError, StorageError, and ConfigurationError where it has other lanes.
     """
@@ -214,8 +215,10 @@ class LogConsumer(ElectedService["ReadSession"]):
 
     async def prepare(self) -> None:
         """Register the consumer if it is not yet; raises as `register`. Lanes are registered together, before."""
-        if self._table.own_name == self._table.consumer:
-            await register(self._database, [self._table], from_oldest=self._settings.from_oldest)
+        table = self._table
+        if table.own_name == table.consumer:
+            main = [] if table.subconsumer is None else [ConsumerTable(table.log, table.consumer)]
+            await register(self._database, [*main, table], from_oldest=self._settings.from_oldest)
 
     # --- the loop
 

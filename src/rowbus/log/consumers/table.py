@@ -94,15 +94,17 @@ class ConsumerTable:
     # --- registration
 
     def register(self, *, from_oldest: bool = False) -> Statement[bool]:
-        """Register the consumer (and the subconsumer) unless it is registered; says whether it was registered now.
+        """Register the consumer (or the subconsumer) unless it is registered; says whether it was registered now.
 
-        A new consumer is given what commits from now on, or with `from_oldest` what is retained. Another process that
-        registers it at the same time may make this fail. Raises LogNotFoundError.
+        A new consumer is given what commits from now on, or with `from_oldest` what is retained; a subconsumer of a new
+        one what commits from now on. Another process that registers it at the same time may make this fail. Raises
+        LogNotFoundError.
         """
-        folder = "consumers" if self.subconsumer is None else "coop"
-        return self._once(
-            f"{folder}/register", "Could not register", self._registered, from_oldest=from_oldest
-        )
+        if self.subconsumer is None:
+            return self._once(
+                "consumers/register", "Could not register", self._registered, from_oldest=from_oldest
+            )
+        return self._once("coop/register", "Could not register", self._registered)
 
     def names(self) -> Statement[list[str]]:
         """Ask under which names the consumer is registered: its own, or those of its lanes; raises LogNotFoundError."""
