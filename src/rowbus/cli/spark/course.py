@@ -192,12 +192,14 @@ def start_spark(name: str, *, cores: str, memory: str, metrics: str | None = Non
     if not logging.getLogger("rowbus.cli").isEnabledFor(logging.DEBUG):
         settings["spark.log.level"] = "OFF"  # ninety lines to say what our error says in one; -v shows them
         logging.getLogger("py4j").setLevel(logging.CRITICAL)  # as above, where Java has ended
-    # From here on Ctrl-C ends the process: a KeyboardInterrupt while Java starts would leave that running for ever.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # While Java starts, Ctrl-C ends the process: a KeyboardInterrupt would leave that running for ever.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         spark = session(f"rowbus spark {name}", master=f"local[{cores},4]", **settings)
     except Exception as error:
         raise explain(error) from error
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
     if url := observe(spark, metrics=metrics).url:
         tell(f"Metrics and health are at {url}")
     return spark
