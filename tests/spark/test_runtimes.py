@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -219,6 +220,8 @@ def test_a_java_that_ends_while_spark_starts_is_said_in_one_sentence(monkeypatch
         raise ConnectionResetError(104, "Connection reset by peer")
 
     monkeypatch.setattr(rowbus.spark, "session", session)
+    before = signal.getsignal(signal.SIGINT)
     with pytest.raises(StorageError) as raised:
         start_spark("lake", cores="1", memory="1g")
     assert str(raised.value) == JAVA_ENDED
+    assert signal.getsignal(signal.SIGINT) is before
