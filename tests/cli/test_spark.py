@@ -152,7 +152,7 @@ def test_ctrl_c_while_java_starts_leaves_nothing_running(rowbus: CommandLine, as
         )
     )
     os.killpg(command.pid, signal.SIGINT)
-    said, _ = command.communicate(timeout=MOST_SECONDS)  # to the end of whoever has its output
+    said, _ = command.communicate(timeout=MOST_SECONDS)  # when all that have its output have ended
     assert command.returncode == -signal.SIGINT
     assert "Traceback" not in said
 

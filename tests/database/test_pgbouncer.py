@@ -111,7 +111,7 @@ async def test_a_consumer_behind_a_pooler_handles_every_event_once(pooled: Poole
 
 @pytest.mark.one_version
 async def test_what_holds_a_lock_of_its_session_refuses_a_pooler(pooled: Pooled) -> None:
-    """The lock would be the pooler's: of two each could have it, and nobody once they have ended."""
+    """The pooler would have the lock: it could lend it to two at once, and keep it when both have ended."""
     with Database(pooled.direct).session() as session:
         install_now(session)
     with psycopg.connect(pooled.direct) as connection:

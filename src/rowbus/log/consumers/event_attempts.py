@@ -193,7 +193,7 @@ class EventAttempts:
         session: ReceiveSession,
         is_outage: Callable[[Event, BaseException], bool],
     ) -> None:
-        """Say how; the session is in the transaction of the batch's work, `is_outage` judges what a handler raised."""
+        """Handle them so, in the transaction that the session has begun; `is_outage` judges what a handler raised."""
         self._handling = handling
         self._work = work
         self._session = session

@@ -90,7 +90,7 @@ class OwnPeeking:
         self._session: AsyncSession | None = None
 
     async def look(self) -> bool:
-        """Say whether there may be something to receive. Raises StorageError."""
+        """Return whether the queue may have something to receive. Raises StorageError."""
         session = await self._connected()
         began = self._looks.clock()
         found = await session.run(self._looks.statement(), within=PEEKED_WITHIN)
