@@ -66,8 +66,9 @@ def check_database(context: typer.Context, given: str | None) -> str | None:
     if holds_password(given) and not context.meta.get(_WARNED):
         context.meta[_WARNED] = True
         complain(
-            "the password on this command line shows in the list of processes and stays in the shell's history; put it "
-            f"into a password file (PGPASSFILE) or a service file, or the connection string into {DATABASE_VARIABLE}."
+            "the password on this command line shows in the list of processes and stays in the shell's history; put "
+            f"the connection string into {DATABASE_VARIABLE}, or, for PostgreSQL, the password into a password file "
+            "(PGPASSFILE) or a service file."
         )
     return given
 

@@ -8,6 +8,7 @@ from typing import Any
 import pymssql
 import pytest
 
+import rowbus
 from rowbus.database.sqlserver.backend import BorrowedAddresses
 from rowbus.database.sqlserver.borrowed import borrow, borrow_async, catalog_of
 from rowbus.database.sqlserver.connection import Session
@@ -15,7 +16,7 @@ from rowbus.database.sqlserver.receive_session import MessageTransaction, Receiv
 from rowbus.database.sqlserver.threads import SessionThread
 from rowbus.database.sqlserver.transactions import BEGIN
 from rowbus.errors import ConfigurationError
-from tests.database.sqlserver.recording import RecordingConnection, statement
+from tests.database.sqlserver.recording import RecordingConnection, RecordingCursor, statement
 from tests.fixtures.every import every
 
 SAVE = "save transaction rowbus_message"
@@ -28,13 +29,26 @@ class OfPymssql(RecordingConnection):
 
 
 class OfPyodbc(RecordingConnection):
-    """A connection of the library that knows its catalog."""
+    """A connection of the library that knows its catalog, over a driver that the user has chosen."""
 
     __module__ = "pyodbc"
+    driver = "libmsodbcsql-18.6.so.2.1"
 
     def getinfo(self, what: int) -> str:
-        assert what == 16
-        return "Shop"
+        return {6: self.driver, 16: "Shop"}[what]
+
+
+class Unreferenced:
+    """A connection that allows no weak references, as those of pymssql and pyodbc."""
+
+    __module__ = "pymssql._pymssql"
+    __slots__ = ("_wire",)
+
+    def __init__(self, wire: RecordingConnection) -> None:
+        self._wire = wire
+
+    def cursor(self) -> RecordingCursor:
+        return self._wire.cursor()
 
 
 class Alchemy:
@@ -78,6 +92,14 @@ def test_a_connection_of_odbc_gets_question_marks(library: type[RecordingConnect
     wire = library()
     borrow(wire)().run(statement("send ? from [50%?]", x=1))
     assert wire.calls == [("send ? from [50%?]", "1")]
+
+
+def test_only_a_driver_of_microsofts_takes_values_without_a_size() -> None:
+    microsofts, free = OfPyodbc(), OfPyodbc()
+    free.driver = "libtdsodbc.so"
+    for wire in (microsofts, free):
+        borrow(wire)().run(statement("send ?", body=b"1"))
+    assert (len(microsofts.sizes), free.sizes) == (1, [])
 
 
 def test_a_connection_of_pymssql_gets_percent_marks_and_other_percent_signs_doubled() -> None:
@@ -166,6 +188,13 @@ def test_the_catalog_is_the_drivers_to_tell_and_else_asked_for() -> None:
     wire.answer("db_name", ("Shop",))
     assert catalog_of(wire) == "Shop"
     assert catalog_of(Alchemy(wire)) == "Shop"
+
+
+def test_a_client_publishes_through_a_connection_that_allows_no_weak_references() -> None:
+    wire = RecordingConnection()
+    wire.answer("db_name", ("Shop",))
+    rowbus.Client(Unreferenced(wire)).publish({}, type="Shop.OrderPlaced")
+    assert any("SubscriptionRouting" in text for text in wire.texts)
 
 
 async def test_a_handlers_connection_knows_its_catalog() -> None:

@@ -1,6 +1,6 @@
 """Batches of T-SQL on a driver's connection, one after another: marks, parameters, answers, and their interruption.
 
-Every parameter is sent as nvarchar(max) or varbinary(max), where the driver lets us say so: left alone it sizes a
+Every parameter is sent as nvarchar(max) or varbinary(max), where the driver is Microsoft's: left alone it sizes a
 parameter after its value, and the server would make a plan for each length of a message.
 
 Another thread may interrupt a call of the driver, the one thing that may be done to a connection from beside it. ODBC
@@ -15,12 +15,13 @@ an error may follow the rows; no handle is freed while it is cancelled, and none
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cached_property, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakMethod
 
 from rowbus.database.adaptation import KnownColumns
+from rowbus.database.sqlserver import driver
 from rowbus.database.sqlserver.faults import (
     CONSTRAINT,
     NO_COLUMN,
@@ -60,6 +61,7 @@ _WIDE_BINARY: _Size = (-3, 0, 0)  # SQL_VARBINARY: varbinary(max)
 _CATALOGUE = b" sys."
 _ABOUT_COLUMNS = frozenset({NO_COLUMN, CONSTRAINT})  # errors 207 and 515
 _ROW = b"(?, ?, ?, convert(varbinary(max), ?))"  # of a `copy`, which is repeated for each
+_DRIVER_NAME = 6  # SQL_DRIVER_NAME, which ODBC knows without asking the server
 Fields = tuple[str | bytes, ...]
 _PERCENT = frozenset({"pymssql"})  # drivers whose mark is %s
 
@@ -145,6 +147,7 @@ class Batches:
         """The server's word on the columns of tables."""
         self.interruption = Interruption(connection)
         """The means by which another thread reaches a call in progress."""
+        self._connection = connection
         self._module = type(connection).__module__.partition(".")[0]
         self._prepared: dict[str, DriverCursor] = {}
         self._plain: DriverCursor | None = None
@@ -318,10 +321,21 @@ class Batches:
             self.interruption.free(self._prepared.pop(next(iter(self._prepared))))
         return self.interruption.begin(cursor)
 
-    def _size(self, cursor: DriverCursor, parameters: Sequence[object]) -> None:
-        """Say what the parameters are sent as; drivers that type none, or write them into the text, take no notice."""
-        sizes = [_WIDE_BINARY if isinstance(value, bytes) else _WIDE_TEXT for value in parameters]
-        getattr(cursor, "setinputsizes", _unsized)(sizes)
+    def _size(self, cursor: Any, parameters: Sequence[object]) -> None:  # noqa: ANN401 - not all have the verb
+        """Say what the parameters are sent as, where the driver is Microsoft's.
+
+        FreeTDS below pyodbc takes a size of 0 at its word and sends empty bytes; pymssql writes values into the text.
+        """
+        if self._sizes:
+            sizes = [_WIDE_BINARY if isinstance(value, bytes) else _WIDE_TEXT for value in parameters]
+            cursor.setinputsizes(sizes)
+
+    @cached_property
+    def _sizes(self) -> bool:
+        connection: Any = self._connection
+        return self._module == driver.MODULE or (
+            self._module == "pyodbc" and "msodbcsql" in str(connection.getinfo(_DRIVER_NAME)).lower()
+        )
 
     def _marked(self, text: str) -> str:
         return percent_marks(text) if self._module in _PERCENT else text
@@ -391,7 +405,3 @@ def _next(rows: Iterator[Row]) -> list[Fields]:
         if left < 0 or len(some) == COPIED_AT_ONCE[0]:
             break
     return some
-
-
-def _unsized(_sizes: object) -> None:
-    """Take the place of what a cursor lacks."""

@@ -16,6 +16,7 @@ NServiceBus made is refused before any I/O, never cut.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
@@ -153,7 +154,9 @@ async def _answer(session: UserSession, question: Statement[T]) -> T:
 
 def _destinations_of(connection: object, subscriptions: QueueAddress) -> Destinations:
     """Return what is known, on a connection of a driver's, of the queues that a table of subscriptions names."""
-    known = _remembered.setdefault(connection, {})
+    known: dict[QueueAddress, Destinations] = {}
+    with suppress(TypeError):  # pymssql's and pyodbc's allow no weak references: each publish looks
+        known = _remembered.setdefault(connection, known)
     if subscriptions not in known:
         named_by = f"A subscription in {subscriptions}"
         known[subscriptions] = Destinations(ANY_QUEUE, subscriptions, named_by=named_by)
