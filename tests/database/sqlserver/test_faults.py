@@ -237,6 +237,14 @@ def test_where_an_error_came_from_is_left_out_of_its_text() -> None:
             False,
         ),
         (
+            from_microsoft(
+                "Client unable to establish connection",
+                "Invalid value specified for connection string attribute 'Encrypt'",
+            ),
+            "an option of its URL has a value that the driver does not know",
+            False,
+        ),
+        (
             from_microsoft("Client unable to establish connection", "TCP Provider: Error code 0x2749"),
             "no SQL Server answers at db:1433",
             True,

@@ -120,6 +120,7 @@ _NO_SCHEMA = re.compile(
 _NO_CATALOG = re.compile(
     r"database ['\"].*['\"] does not exist|cannot open database", re.IGNORECASE | re.DOTALL
 )
+_MISTAKEN = re.compile("invalid value specified for connection string attribute", re.IGNORECASE)
 _DUPLICATE = re.compile(
     r"violation of (?:primary|unique) key|insert duplicate key|duplicate key value", re.IGNORECASE
 )
@@ -255,6 +256,8 @@ def _refusal(fault: Fault, source: DataSource) -> tuple[str, bool]:
         return f"{_TRUST_IT}: {fault.text}", False
     if _ENCRYPTION.search(fault.text):
         return f"{_ENCRYPT_IT}: {fault.text}", False
+    if _MISTAKEN.search(fault.text):
+        return f"an option of its URL has a value that the driver does not know: {fault.text}", False
     if fault.state in _LOST or fault.state == "HYT00":
         return f"no SQL Server answers at {source.server} ({fault.text})", True
     return fault.text, True
