@@ -188,26 +188,25 @@ async def test_a_queue_that_was_busy_is_listened_to_again(backend: Backend) -> N
         asyncio.Event(),
     )
     watch = QueueWatch(
-        shared,
         table,
         lambda: table.count_available(1, FROM_THE_START),
         lambda _found, _seconds: 3_600.0,
         woken,
-        ended_unasked=lambda _name, _error: 0.0,
+        lambda _name, _error: 0.0,
     )
     channel = table.address.channel
     try:
         for _ in range(2):
-            waiting = asyncio.create_task(watch.wait(3_600.0))
+            waiting = asyncio.create_task(shared.wait(watch, 3_600.0))
             await eventually(lambda: channel in shared._heard)
             async with await psycopg.AsyncConnection.connect(backend.dsn, autocommit=True) as connection:
                 await connection.execute("select pg_notify(%s, '')", [channel])
             await within(waiting)
             woken.clear()
-            watch.mute()
+            shared.mute(watch)
             await eventually(lambda: channel not in shared._heard)
     finally:
-        await watch.leave()
+        await shared.leave(watch)
 
 
 async def test_after_the_last_stop_no_connection_is_left(endpoints: Endpoints, backend: Backend) -> None:

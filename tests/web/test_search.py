@@ -70,7 +70,7 @@ async def test_many_queues_are_searched_together_and_one_that_is_locked_hides_no
     for name in names:
         queue.add(f"in {name}", to=name, body=b"A-17")
     asked: list[str] = []
-    run = Session._run
+    run = Session.run
 
     def noted(session: Session, statement: Statement[T]) -> T:
         asked.append(statement.query.failing)
@@ -79,9 +79,9 @@ async def test_many_queues_are_searched_together_and_one_that_is_locked_hides_no
     monkeypatch.setattr(search, "SECONDS", 60.0)
     async with browser(database, WebSettings(period=60)) as client:
         await client.get("/")
-        monkeypatch.setattr(Session, "_run", noted)
+        monkeypatch.setattr(Session, "run", noted)
         await client.get("/search", params={"text": "no such"})
-        monkeypatch.setattr(Session, "_run", run)
+        monkeypatch.setattr(Session, "run", run)
         with queue.connection.transaction():
             queue.connection.execute('lock table "Q7"')
             shown = text_of((await client.get("/search", params={"text": "A-17"})).text)

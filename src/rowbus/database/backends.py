@@ -150,7 +150,8 @@ def _of_string(dsn: str) -> Backend | None:
     """Return the backend of a connection string, None for PostgreSQL; raises ConfigurationError for all others."""
     refuse_alchemy(dsn)
     refuse_scheme(dsn, ("postgresql", "postgres", *_OTHERS))
-    return _backend(_OTHERS.get(dsn.partition("://")[0].strip().lower()))
+    other = _OTHERS.get(dsn.partition("://")[0].strip().lower())
+    return None if other is None else _backend(other)
 
 
 def backend_of(connection: object) -> str:
@@ -165,8 +166,8 @@ def _of_connection(connection: object) -> Backend | None:
     Drivers are known by their package, as is what handlers are given; SQLAlchemy's connections by their dialect.
     """
     package = type(connection).__module__.partition(".")[0]
-    known = _DRIVERS.get(package) or backend_of(connection)
-    return _backend(known or _OTHERS.get(_dialect(connection)))
+    known = _DRIVERS.get(package) or backend_of(connection) or _OTHERS.get(_dialect(connection))
+    return None if known in {None, QueueAddress.backend} else _backend(known)
 
 
 def _dialect(connection: Any) -> str:  # noqa: ANN401 - SQLAlchemy's, not imported
@@ -205,9 +206,7 @@ def bound_table(package: str, name: str, address: QueueAddress) -> Any:  # noqa:
     return backend_class(package, address.backend, name)(address)
 
 
-def _backend(name: str | None) -> Backend | None:
-    if name in {None, QueueAddress.backend}:
-        return None
+def _backend(name: str) -> Backend:
     backend: Any = import_module(f"rowbus.database.{name}.backend")
     found: Backend = backend
     return found

@@ -1,6 +1,6 @@
 """Messages as values: what goes into a queue and what comes out of it, their ids, and how people read them.
 
-Ids are random: version 4 UUIDs (RFC 9562), made in blocks without the standard library's UUID object.
+Ids are random: version 4 UUIDs (RFC 9562); many are made in blocks, without the standard library's UUID object.
 
 Invariants: a message in hand keeps the header text exactly as it was read, so that it can be given up on without loss;
 what cannot be decoded is given all the same, as raw text or hexadecimal digits, and says so; an id has 122 bits from
@@ -13,6 +13,7 @@ from __future__ import annotations
 import codecs
 import os
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
 
 from rowbus.errors import InvalidTimestampError, MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers
@@ -174,12 +175,13 @@ def new_message_ids() -> Iterator[str]:
     while True:
         text = _random_block(_BLOCK).hex()
         for start in range(0, len(text), 32):
-            yield _hyphenated(text[start : start + 32])
+            digits = text[start : start + 32]
+            yield f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def new_message_id() -> str:
     """Return a new UUID as text, lower case with hyphens: what NServiceBus puts into MessageId."""
-    return _hyphenated(_random_block(1).hex())
+    return str(uuid4())
 
 
 def _random_block(count: int) -> bytearray:
@@ -187,7 +189,3 @@ def _random_block(count: int) -> bytearray:
     block[6::16] = block[6::16].translate(_VERSION)
     block[8::16] = block[8::16].translate(_VARIANT)
     return block
-
-
-def _hyphenated(text: str) -> str:
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

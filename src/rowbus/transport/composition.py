@@ -270,7 +270,7 @@ class Composer:
             intent=intent,
             message_id=message_id,
             now=datetime.now(UTC),
-            origin=self._origin(options),
+            origin=self.origin if options is NO_OPTIONS else self._origin(options),
             incoming=incoming,
             options=options,
             destination=destination,

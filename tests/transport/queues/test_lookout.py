@@ -50,15 +50,14 @@ class Hall:
     async def wait(self, table: QueueTable) -> None:
         """Wait until a look has found a message, or has failed."""
         watch = QueueWatch(
-            self.lookout,
             table,
             lambda: table.count_available(1, FROM_THE_START),
             self._looked,
             asyncio.Event(),
-            ended_unasked=lambda _name, _error: 0.0,
+            lambda _name, _error: 0.0,
         )
         self.watches.append(watch)
-        await watch.wait(0.0)
+        await self.lookout.wait(watch, 0.0)
 
     def _looked(self, _found: int, seconds: float) -> float:
         self.seconds.append(seconds)
@@ -70,7 +69,7 @@ async def hall(session: Session, role: str) -> AsyncIterator[Hall]:
     hall = Hall(session, role)
     yield hall
     for watch in hall.watches:
-        await watch.leave()
+        await hall.lookout.leave(watch)
 
 
 async def test_a_table_that_cannot_be_read_keeps_no_other_from_being_looked_into(hall: Hall) -> None:

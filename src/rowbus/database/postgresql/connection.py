@@ -346,16 +346,8 @@ class Session:
         What follows takes two round trips in the caller's transaction, which may also be one that the first statement
         begins, outside autocommit mode.
         """
-        if then is None:
-            return self._run(statement)
-        if is_callers(self.connection):
-            return run_then(self.connection, statement, then)
-        with self.transaction():
-            answer = self._run(statement)
-            self.run_all(then(answer))
-        return answer
-
-    def _run(self, statement: Statement[T]) -> T:
+        if then is not None:
+            return self._run_then(statement, then)
         query = statement.query
         cursor = self._cursor
         _refuse_pipeline(self.connection, statement)
@@ -367,6 +359,14 @@ class Session:
         except FAULTS as error:
             raise translate(error, query, connection=self.connection) from error
         return statement.decode(rows, cursor.rowcount)
+
+    def _run_then(self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]) -> T:
+        if is_callers(self.connection):
+            return run_then(self.connection, question, following)
+        with self.transaction():
+            answer = self.run(question)
+            self.run_all(following(answer))
+        return answer
 
     def run_all(self, statements: Sequence[Statement[object]]) -> None:
         """Run several statements, answers unread, in one round trip where libpq can pipeline."""

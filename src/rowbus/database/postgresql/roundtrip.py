@@ -95,21 +95,17 @@ class Plans:
     def __init__(self) -> None:
         """Begin with none."""
         self._plans: dict[bytes, Plan] = {}
-        self._is_doubtful = False
-
-    @property
-    def is_doubtful(self) -> bool:
+        self.is_doubtful = False
         """Whether some plans may be gone from the server."""
-        return self._is_doubtful and bool(self._plans)
 
     def doubt(self) -> None:
         """Note that plans may be gone."""
-        self._is_doubtful = True
+        self.is_doubtful = bool(self._plans)
 
     def keep(self, names: Collection[bytes]) -> None:
         """Forget the plans that the server does not name; the others are there."""
         self._plans = {text: plan for text, plan in self._plans.items() if plan.name in names}
-        self._is_doubtful = False
+        self.is_doubtful = False
 
     def find(self, query: Query) -> Plan | None:
         """Return a statement's plan, fresh or not."""
@@ -128,7 +124,7 @@ class Plans:
         None where there is none to be had.
         """
         if not can_plan:
-            return None if self._is_doubtful else self.find(query), ()
+            return None if self.is_doubtful else self.find(query), ()
         plan = self.fresh(query)
         return (plan, ()) if plan is not None else self._renew(query)
 

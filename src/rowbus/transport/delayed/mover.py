@@ -72,17 +72,9 @@ class MoverService(ElectedService["AsyncSession"]):
         self._longest_pause = settings.longest_look_delay.total_seconds()
         self._has_session = notifications
         self._woken = asyncio.Event()
-        self._watch = (
-            None
-            if lookout is None
-            else QueueWatch(
-                lookout,
-                self._table,
-                self._table.has_any,
-                self._looked,
-                self._woken,
-                ended_unasked=outages.ended_unasked,
-            )
+        self._lookout = lookout
+        self._watch = QueueWatch(
+            self._table, self._table.has_any, self._looked, self._woken, outages.ended_unasked
         )
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
@@ -104,17 +96,17 @@ class MoverService(ElectedService["AsyncSession"]):
 
     async def work(self) -> None:
         """Sleep without a connection until there is a message; then lead, or stand by."""
-        if self._watch is not None:
+        if self._lookout is not None:
             self._woken.clear()
             if not self._stopping.is_set():
-                await self._watch.wait(0.0)
+                await self._lookout.wait(self._watch, 0.0)
         if not self._stopping.is_set():
             await super().work()
 
     async def release(self) -> None:
         """Give up the place at the lookout."""
-        if self._watch is not None:
-            await self._watch.leave()
+        if self._lookout is not None:
+            await self._lookout.leave(self._watch)
 
     def _looked(self, _found: int, _seconds: float) -> float:
         """Hear of a look while asleep; return the seconds until the next."""
@@ -162,7 +154,7 @@ class MoverService(ElectedService["AsyncSession"]):
                 measured.overdue.set(await self._overdue(session, next_due), table)
             is_idle = next_due is None and not moved and self._moves.failure is None
             worked = worked if is_idle else monotonic()
-            if self._watch is not None and monotonic() - worked > LINGERS:
+            if self._lookout is not None and monotonic() - worked > LINGERS:
                 return
             pause = min(pauses.after(moved, next_due), self._moves.pause())
             await pause_unless_notified(session, self._stopping, pause)

@@ -76,13 +76,9 @@ class HandlingTimes:
             except Exception:
                 self._failed += 1
                 raise
-            self.took(perf_counter() - started)
+            self._durations[step_of(perf_counter() - started)] += 1
 
         return time
-
-    def took(self, seconds: float) -> None:
-        """Note how long handlers took that succeeded."""
-        self._durations[step_of(seconds)] += 1
 
     def take(self) -> HandlingCounts | None:
         """Return what was noted since the last time; None for nothing."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -97,11 +98,13 @@ class Lookout:
         self._hearing: asyncio.Future[set[str]] | None = None  # what waits for notifications
         self._task: asyncio.Task[None] | None = None
 
-    async def wait(self, watch: QueueWatch, seconds: float) -> None:
-        """Wait until a watch is woken, by a look in so many seconds at the latest, if that finds something.
+    async def wait(self, watch: QueueWatch, seconds: float) -> bool:
+        """Wait until a watch is woken, here or by others; say whether something was seen or heard here.
 
-        Its queue stays listened to: it will wait again soon.
+        The first look is in so many seconds at the latest. The queue stays listened to: its watch will wait again soon.
+        Raises what looking raised.
         """
+        watch.is_woken, watch.error = False, None
         if watch in self._hinted:
             self._hinted.discard(watch)
             seconds = 0.0
@@ -118,6 +121,9 @@ class Lookout:
             await watch.woken.wait()
         finally:
             self._due.pop(watch, None)
+        if watch.error is not None:
+            raise watch.error
+        return watch.is_woken
 
     @property
     def patience(self) -> float:
@@ -167,28 +173,21 @@ class Lookout:
     async def _turn(self) -> None:
         """Listen for what is new, look for what is due, or wait."""
         self._changed.clear()
-        session = await self._connected()
+        session = self._session or await self._connect()
         await self._listen(session)
         await self._show(session)
         now = asyncio.get_running_loop().time()
         first, _ = min(self._due.values(), default=(now + LONGEST_SLEEP, 0.0))
         if first <= now:
-            await self._look(session, self._due_by(now)[:AT_ONCE])
+            await self._look(session, now)
         else:
             self._until = first
         await self._hear(session, max(0.0, first - now))
 
-    def _due_by(self, now: float) -> list[QueueWatch]:
-        """Return who is to be looked for, and who may be looked for with them: those first that are due first."""
-        due = [watch for watch, (when, pause) in self._due.items() if when <= now + TOGETHER * pause]
-        return sorted(due, key=self._due.__getitem__)
-
-    async def _connected(self) -> AsyncSession:
-        if self._session is None:
-            session = await self._database.connect_reader()
-            self._session = session
-            await session.run_all([CONFIGURE])
-        return self._session
+    async def _connect(self) -> AsyncSession:
+        session = self._session = await self._database.connect_reader()
+        await session.run_all([CONFIGURE])
+        return session
 
     async def _listen(self, session: AsyncSession) -> None:
         """Listen for what waits, and no longer for what is busy: in transactions that end before the looks begin."""
@@ -231,14 +230,15 @@ class Lookout:
         except StorageError:
             logger.debug("The server does not show who receives", exc_info=True)
 
-    async def _look(self, session: AsyncSession, watches: Sequence[QueueWatch]) -> None:
-        time = asyncio.get_running_loop().time
-        began = time()
+    async def _look(self, session: AsyncSession, began: float) -> None:
+        """Look for who is due, and for who may be looked for with them: those first that are due first."""
+        due = [watch for watch, (when, pause) in self._due.items() if when <= began + TOGETHER * pause]
+        watches = sorted(due, key=self._due.__getitem__)[:AT_ONCE]
         looks = [watch.look() for watch in watches]
         answers: Sequence[int | RowbusError] = await session.run_together(
             looks, within=ANSWERED_WITHIN, each=True
         )
-        now = time()
+        now = asyncio.get_running_loop().time()
         for watch, answer in zip(watches, answers, strict=True):
             if watch not in self._due:
                 continue
@@ -276,7 +276,8 @@ class Lookout:
     def _wake(self, watch: QueueWatch) -> bool:
         if self._due.pop(watch, None) is None:
             return False
-        watch.wake()
+        watch.is_woken = True
+        watch.woken.set()
         return True
 
     def _forget(self) -> AsyncSession | None:
@@ -320,52 +321,24 @@ def lookout_of(database: Database) -> Lookout | None:
     return lookouts.setdefault(database.identity, Lookout(database))
 
 
+@dataclass(eq=False)
 class QueueWatch:
-    """The wait for messages of one queue. For one event loop."""
+    """The wait for messages of one queue at a lookout. For one event loop."""
 
-    def __init__(
-        self,
-        lookout: Lookout,
-        table: WatchedTable,
-        look: Callable[[], Statement[int]],
-        looked: Callable[[int, float], float],
-        woken: asyncio.Event,
-        *,
-        ended_unasked: Callable[[str, BaseException], float],
-    ) -> None:
-        """Wait at the lookout; `woken` ends a wait, `ended_unasked` hears of a lookout that did. No I/O."""
-        self.table, self.look, self.looked = table, look, looked
-        self._lookout = lookout
-        self.woken = woken
-        self.ended_unasked = ended_unasked
-        self._is_woken = False
-        self._error: Exception | None = None
-
-    async def wait(self, seconds: float) -> bool:
-        """Wait until `woken` is set, by the lookout or by others; say whether that saw or heard something.
-
-        The first look is in so many seconds. Raises what looking raised.
-        """
-        self._is_woken, self._error = False, None
-        await self._lookout.wait(self, seconds)
-        if self._error is not None:
-            raise self._error
-        return self._is_woken
-
-    def mute(self) -> None:
-        """Have the server not notify while the queue is busy."""
-        self._lookout.mute(self)
-
-    async def leave(self) -> None:
-        """Give the place up, until the next wait."""
-        await self._lookout.leave(self)
-
-    def wake(self) -> None:
-        """Hear that there is something, perhaps."""
-        self._is_woken = True
-        self.woken.set()
+    table: WatchedTable
+    look: Callable[[], Statement[int]]
+    looked: Callable[[int, float], float]
+    """Hears how many a look found, and how many seconds it took; returns the seconds until the next."""
+    woken: asyncio.Event
+    """Ends a wait."""
+    ended_unasked: Callable[[str, BaseException], float]
+    """Hears of a lookout that did."""
+    is_woken: bool = False
+    """Whether the lookout saw or heard something, perhaps."""
+    error: Exception | None = None
+    """The end of the looks."""
 
     def fail(self, error: Exception) -> None:
         """Hear that the looks have ended, and why."""
-        self._error = error
+        self.error = error
         self.woken.set()

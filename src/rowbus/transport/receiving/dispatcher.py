@@ -209,20 +209,18 @@ class Dispatcher:
 
         Raises DestinationRefusedError, QueueNotFoundError, StorageError; the transaction stays usable.
         """
-        for destination in self._doubted(leaving):
+        for destination in self._doubted(leaving) if self.doubtful else ():
             await session.run_all(queue_table(destination).keep(), atomic=True)
             await answer_steps(session.run, self.doubtful[destination].look(destination))
 
     def _doubted(self, leaving: Sequence[Leaving]) -> list[QueueAddress]:
-        if not self.doubtful:
-            return []
         destinations = dict.fromkeys(send.destination for send in leaving if isinstance(send, Send))
         return [destination for destination in destinations if destination in self.doubtful]
 
     async def _send(
         self, session: AsyncSession, leaving: Sequence[Leaving], statements: Sequence[Statement[object]]
     ) -> None:
-        if not self._doubted(leaving):
+        if not (self.doubtful and self._doubted(leaving)):
             await session.run_all(statements, atomic=True)
             return
         async with session.transaction():

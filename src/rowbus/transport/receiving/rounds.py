@@ -65,12 +65,16 @@ class QueueLooks:
         self._from = self.bound.value()
         return self.table.count_available(1, self._from)
 
-    def looked(self, found: int, seconds: float) -> None:
-        """End a look that took so long. One that found something teaches nothing: the first receive notes where."""
+    def looked(self, found: int, seconds: float) -> float:
+        """End a look that took so long, and return for how many seconds to rest.
+
+        One that found something teaches nothing: the first receive notes where.
+        """
         if not found:
             self.bound.looked(self._from, self.clock() - seconds, None)
         if self.outages.breaker.failures:
             self.outages.succeeded()
+        return self.pause()
 
     def pause(self) -> float:
         """Return for how many seconds to rest."""
@@ -87,6 +91,7 @@ class OwnPeeking:
         """Look at a queue of this database. No I/O."""
         self._database = database
         self._looks = looks
+        self._pause = 0.0  # seconds to rest after the last look
         self._session: AsyncSession | None = None
 
     async def look(self) -> bool:
@@ -94,13 +99,13 @@ class OwnPeeking:
         session = await self._connected()
         began = self._looks.clock()
         found = await session.run(self._looks.statement(), within=PEEKED_WITHIN)
-        self._looks.looked(found, self._looks.clock() - began)
+        self._pause = self._looks.looked(found, self._looks.clock() - began)
         return found > 0
 
     async def rest(self, *, worked: bool) -> None:
         """Go on at once where what was found was received, else wait for the next look."""
         if not worked:
-            await pause(self._looks.woken, self._looks.pause())
+            await pause(self._looks.woken, self._pause)
 
     def mute(self) -> None:
         """Do nothing: nothing notifies."""
@@ -131,12 +136,7 @@ class SharedPeeking:
         self._looks = looks
         self._lookout = lookout
         self._watch = QueueWatch(
-            lookout,
-            looks.table,
-            looks.statement,
-            self._looked,
-            looks.woken,
-            ended_unasked=looks.outages.ended_unasked,
+            looks.table, looks.statement, looks.looked, looks.woken, looks.outages.ended_unasked
         )
         self._found = False
 
@@ -152,11 +152,11 @@ class SharedPeeking:
     async def rest(self, *, worked: bool) -> None:
         """Wait at the lookout, which looks at once, but later where a look has just been in vain."""
         in_vain, self._found = self._found and not worked, False
-        self._found = await self._watch.wait(self._looks.pause() if in_vain else 0.0)
+        self._found = await self._lookout.wait(self._watch, self._looks.pause() if in_vain else 0.0)
 
     def mute(self) -> None:
         """Have the lookout listen no more, until the next rest."""
-        self._watch.mute()
+        self._lookout.mute(self._watch)
 
     def session(self) -> AbstractAsyncContextManager[AsyncSession]:
         """Lend a session for once."""
@@ -164,11 +164,7 @@ class SharedPeeking:
 
     async def release(self) -> None:
         """Give the place at the lookout up."""
-        await self._watch.leave()
-
-    def _looked(self, found: int, seconds: float) -> float:
-        self._looks.looked(found, seconds)
-        return self._looks.pause()
+        await self._lookout.leave(self._watch)
 
 
 Peeking = OwnPeeking | SharedPeeking
@@ -219,16 +215,16 @@ class Permits:
         """Whether the round has ended: a receive that has a permit, and waits for its turn, would find nothing."""
         return self._round.ended
 
-    def try_take(self, most: int) -> int:
-        """Return how many messages may be received at once now, 0 for none."""
-        return 0 if self._closed else self._round.try_start(most)
-
     def try_travel(self, most: int) -> Travel | None:
         """Return the permit for a receive that travels with a commit now; None for none."""
         if self._closed or not (granted := self._round.try_start(most, travels=True)):
             return None
         self._settle(0)
         return Travel(granted, self._round)
+
+    def try_take(self, most: int) -> int:
+        """Return how many messages may be received at once now, 0 for none."""
+        return 0 if self._closed else self._round.try_start(most)
 
     async def take(self, most: int, wanted: Callable[[], bool]) -> int:
         """Wait until a receive may start and return for how many messages; 0 when closed or no longer wanted."""

@@ -228,7 +228,7 @@ class Slot:
         """Receive in a new transaction; the permit is settled in any case."""
         found, trips, started = 0, self._receiver.trips, time_ns()
         try:
-            session = await self._open()
+            session = self._session or await self._open()
             entered = await self._receiver.enter(session, most)
             if entered == 0:
                 return []
@@ -411,16 +411,15 @@ class Slot:
         self._receiver.book.forget_all([row.id for row in rows])
 
     async def _open(self) -> ReceiveSession:
-        """Return the slot's session; opens all that it needs, or nothing. Raises ConnectionLostError."""
-        if self._session is None:
-            receiver = self._receiver
-            shared = None if receiver.turns is None else receiver.turns.shelf.take(receiver.address)
-            session, self._outbox, self._server = shared or await self._connected()
-            self._session = session
-            self._transaction = receive_transaction(
-                receiver.transaction_mode, session, receiver.dispatcher, self._outbox
-            )
-        return self._session
+        """Open all that the slot needs, or nothing; return its session. Raises ConnectionLostError."""
+        receiver = self._receiver
+        shared = None if receiver.turns is None else receiver.turns.shelf.take(receiver.address)
+        session, self._outbox, self._server = shared or await self._connected()
+        self._session = session
+        self._transaction = receive_transaction(
+            receiver.transaction_mode, session, receiver.dispatcher, self._outbox
+        )
+        return session
 
     async def _connected(self) -> Equipment:
         receiver, outbox = self._receiver, None

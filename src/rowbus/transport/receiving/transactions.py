@@ -8,6 +8,7 @@ NONE, where a received message is never in a transaction.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rowbus.settings import TransactionMode
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.dispatcher import Dispatcher
 
 
+@dataclass(slots=True)
 class Outgoing:
     """Messages and events that are to leave: of handlers that succeeded, and as the verdict on messages that did not.
 
@@ -29,12 +31,10 @@ class Outgoing:
     messages has.
     """
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self.sends: list[Leaving] = []
-        self.verdicts: list[Leaving] = []
-        self.afterwards: list[Callable[[], object]] = []
-        self.has_failed = False
+    sends: list[Leaving] = field(default_factory=list["Leaving"])
+    verdicts: list[Leaving] = field(default_factory=list["Leaving"])
+    afterwards: list[Callable[[], object]] = field(default_factory=list["Callable[[], object]"])
+    has_failed: bool = False
 
 
 class SendsAtomicWithReceive:
