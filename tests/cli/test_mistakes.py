@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from rowbus.database.backends import backend_class
 from rowbus.database.embedded import Cluster, find_binaries
+from rowbus.endpoint.endpoint import Endpoint
 from rowbus.errors import ConfigurationError
 from tests.fixtures.command_line import Ask, CommandLine, as_role
 from tests.fixtures.database import joined, run_directory
@@ -94,6 +96,8 @@ def test_what_sql_server_has_not(rowbus: CommandLine) -> None:
     for package in ("operations.discarded", "pauses"):
         with pytest.raises(ConfigurationError, match="PostgreSQL only"):
             backend_class(f"rowbus.transport.{package}", "sqlserver", "Table")
+    with pytest.raises(ConfigurationError, match="Lanes need PostgreSQL"):
+        asyncio.run(Endpoint("Sales", database="mssql://user@127.0.0.1:9/shop").change_lanes())
 
 
 def test_retry_asks_nothing(rowbus: CommandLine) -> None:

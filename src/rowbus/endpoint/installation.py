@@ -64,6 +64,8 @@ async def install(
 
 async def change_lanes(database: Database, parts: Parts) -> int:
     """Give an endpoint's queue the lanes that it is to have; see `installer.change_lanes`."""
+    if parts.address.backend != QueueAddress.backend:
+        raise ConfigurationError("Lanes need PostgreSQL.")
     async with connected(database) as session:
         return await installer.change_lanes(
             session, parts.address, parts.lanes, body_string=parts.settings.body_string
