@@ -15,7 +15,9 @@ _DIGITS: Final = 12
 _NAME: Final = re.compile(rf"\.answers-[0-9a-f]{{{_DIGITS}}}\Z")
 MOST_OF_THE_NAME: Final = 34  # bytes of the asker's name: with what follows a queue's name has 55 at most
 
-MOST_LOOKED_AT: Final = 20  # queues at one look: Babelfish ends after many refusals of a lock in one session
+MOST_LOOKED_AT: Final = 20  # queues at one look
+# On SQL Server: Babelfish ends, for all its sessions, when one of them is refused a lock the fifth time.
+MOST_ON_SQL_SERVER: Final = 4
 
 
 def discriminator(digits: str) -> str:
@@ -39,17 +41,18 @@ class LeftBehind:
     At one look the owner may be about to come back: its connection broke, and it makes another.
     """
 
-    def __init__(self) -> None:
-        """Begin without a look."""
+    def __init__(self, most: int = MOST_LOOKED_AT) -> None:
+        """Begin without a look, each of which is at so many queues at most."""
+        self._most = most
         self._unowned: frozenset[str] = frozenset()
         self._last = ""  # of the queues looked at
 
     def next(self, names: Iterable[str]) -> list[str]:
-        """Choose at most `MOST_LOOKED_AT` queues to look at: those without an owner at the last look, then in turn."""
+        """Choose the queues to look at: those without an owner at the last look, then in turn."""
         there = sorted(names)
         after = [name for name in there if name > self._last] + [name for name in there if name <= self._last]
         again = [name for name in there if name in self._unowned]
-        chosen = list(dict.fromkeys([*again, *after]))[:MOST_LOOKED_AT]
+        chosen = list(dict.fromkeys([*again, *after]))[: self._most]
         self._last = chosen[-1] if chosen else ""
         return chosen
 

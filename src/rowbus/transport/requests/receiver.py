@@ -34,7 +34,7 @@ from rowbus.running.waiting import pause_unless_notified
 from rowbus.transport.claims.claim_check import off_the_wire, takes_time
 from rowbus.transport.queues.installer import create_queue
 from rowbus.transport.queues.table import queue_table
-from rowbus.transport.requests.decisions import LeftBehind
+from rowbus.transport.requests.decisions import MOST_LOOKED_AT, MOST_ON_SQL_SERVER, LeftBehind
 from rowbus.transport.requests.table import answer_queue
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ class Sweeper(Periodic):
         super().__init__(f"rowbus {address} sweeper", outages, period, at_once=True)
         self._database = database
         self._address = address
-        self._left = LeftBehind()
+        self._left = LeftBehind(MOST_ON_SQL_SERVER if address.backend == "sqlserver" else MOST_LOOKED_AT)
 
     async def do(self) -> None:
         """Remove what was left behind. Raises ConnectionLostError."""

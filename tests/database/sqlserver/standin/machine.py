@@ -40,6 +40,7 @@ class Machine:
         self._connection = connection
         self._catalog = catalog
         self.trancount = 0
+        self.refusals = 0  # of application locks
         self.doomed = False
         self.xact_abort = False
         self.prepared = list[

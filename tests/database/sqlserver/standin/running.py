@@ -267,6 +267,8 @@ class _Batch:
                 Rewritten(text, (), returns_rows=True), {"resource": self._text(arguments["@resource"])}
             )
         (row,) = cursor.fetchall()
+        self._machine.refusals += row[0] is False
+        assert self._machine.refusals < 5, "Babelfish ends at the fifth lock that it refuses a session"
         if result is not None:
             self._values[f"v_{result[1:]}"] = -1 if row[0] is False else 0
 
