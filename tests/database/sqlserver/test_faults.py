@@ -239,7 +239,7 @@ def test_where_an_error_came_from_is_left_out_of_its_text() -> None:
         (
             from_microsoft(
                 "Client unable to establish connection",
-                "Invalid value specified for connection string attribute 'Encrypt'",
+                "Invalid value specified for connection string attribute 'TrustServerCertificate'",
             ),
             "an option of its URL has a value that the driver does not know",
             False,

@@ -142,6 +142,11 @@ _ENCRYPT_IT = (
     "`?server_certificate=/path/to/it.pem` where this machine does not trust it (`?encrypt=no` goes without, and shows "
     "password and messages to the network: for a server on this machine only)"
 )
+_REMEDIES = (  # an option may be one of encryption's
+    (_MISTAKEN, "an option of its URL has a value that the driver does not know"),
+    (_UNTRUSTED, _TRUST_IT),
+    (_ENCRYPTION, _ENCRYPT_IT),
+)
 
 
 class Fault(NamedTuple):
@@ -252,12 +257,9 @@ def _refusal(fault: Fault, source: DataSource) -> tuple[str, bool]:
         return f"the server refused {who}, or the password: {fault.text}", False
     if _NO_CATALOG.search(fault.text) or fault.state == "3D000":
         return f"there is no catalog {source.catalog!r}, or it may not be opened: {fault.text}", False
-    if _UNTRUSTED.search(fault.text):
-        return f"{_TRUST_IT}: {fault.text}", False
-    if _ENCRYPTION.search(fault.text):
-        return f"{_ENCRYPT_IT}: {fault.text}", False
-    if _MISTAKEN.search(fault.text):
-        return f"an option of its URL has a value that the driver does not know: {fault.text}", False
+    for pattern, remedy in _REMEDIES:
+        if pattern.search(fault.text):
+            return f"{remedy}: {fault.text}", False
     if fault.state in _LOST or fault.state == "HYT00":
         return f"no SQL Server answers at {source.server} ({fault.text})", True
     return fault.text, True
