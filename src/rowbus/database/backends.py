@@ -167,7 +167,7 @@ def _of_connection(connection: object) -> Backend | None:
     """
     package = type(connection).__module__.partition(".")[0]
     known = _DRIVERS.get(package) or backend_of(connection) or _OTHERS.get(_dialect(connection))
-    return None if known in {None, QueueAddress.backend} else _backend(known)
+    return None if known is None or known == QueueAddress.backend else _backend(known)
 
 
 def _dialect(connection: Any) -> str:  # noqa: ANN401 - SQLAlchemy's, not imported
