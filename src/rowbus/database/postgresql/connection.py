@@ -21,7 +21,7 @@ import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
-from rowbus.database.postgresql.cursors import ASYNC_CURSORS, CURSORS, reads_bytes
+from rowbus.database.postgresql.cursors import ASCII, ASYNC_CURSORS, CURSORS, ENCODING
 from rowbus.database.postgresql.driver_hooks import forget_plans
 from rowbus.database.postgresql.faults import FAULTS, translate, translate_send
 from rowbus.database.postgresql.pipelines import is_callers, run_pipelined, run_then
@@ -80,7 +80,7 @@ class AsyncSession:
         `keep_plans` is for the connection's only session: a second one would give its plans the same names.
         """
         self.connection = connection
-        kind = ASYNC_CURSORS[reads_bytes(connection)]
+        kind = ASYNC_CURSORS[not connection.closed and connection.pgconn.parameter_status(ENCODING) == ASCII]
         self._cursor = kind(connection, row_factory=tuple_row)
         self._cursor.format = psycopg.pq.Format.BINARY
         self._roundtrips = Roundtrips(
@@ -334,7 +334,7 @@ class Session:
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         """Use the connection as it is, in the transaction it is in; closing it remains the owner's business."""
         self.connection = connection
-        kind = CURSORS[reads_bytes(connection)]
+        kind = CURSORS[not connection.closed and connection.pgconn.parameter_status(ENCODING) == ASCII]
         self._cursor = kind(connection, row_factory=tuple_row)
         self._cursor.format = psycopg.pq.Format.BINARY
 

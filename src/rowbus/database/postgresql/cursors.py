@@ -101,6 +101,8 @@ def _kind(cursor: type[C], loaders: dict[str, Sequence[Any]]) -> type[C]:
     return kind
 
 
+ENCODING: Final = b"client_encoding"
+ASCII: Final = b"SQL_ASCII"
 CURSORS: Final = {
     True: _kind(psycopg.RawCursor, _TIMES | _TEXTS),
     False: _kind(psycopg.RawCursor, _TIMES),
@@ -109,9 +111,4 @@ ASYNC_CURSORS: Final = {
     True: _kind(psycopg.AsyncRawCursor, _TEXTS),
     False: _kind(psycopg.AsyncRawCursor, {}),
 }
-"""The classes of cursors, by what `reads_bytes` says of their connection."""
-
-
-def reads_bytes(connection: psycopg.BaseConnection[Any]) -> bool:
-    """Say whether the driver reads texts as bytes: the client's encoding is SQL_ASCII. On a closed one it reads none."""
-    return not connection.closed and connection.pgconn.parameter_status(b"client_encoding") == b"SQL_ASCII"
+"""The classes of cursors, by whether the client's encoding is `ASCII`."""

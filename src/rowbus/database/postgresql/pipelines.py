@@ -17,7 +17,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from rowbus.database.postgresql.cursors import ASYNC_CURSORS, CURSORS, reads_bytes
+from rowbus.database.postgresql.cursors import ASCII, ASYNC_CURSORS, CURSORS, ENCODING
 from rowbus.database.postgresql.faults import translate
 from rowbus.database.statements import control
 
@@ -133,7 +133,7 @@ def _send(
 ) -> psycopg.RawCursor[Any]:
     """Send a statement by a cursor of its own, which is put to the others: it knows the answer, once there is one."""
     query = statement.query
-    kind = CURSORS[reads_bytes(connection)]
+    kind = CURSORS[connection.pgconn.parameter_status(ENCODING) == ASCII]
     cursor = kind(connection, row_factory=tuple_row)
     cursors.append(cursor)
     return cursor.execute(
@@ -148,7 +148,7 @@ async def _send_async(
 ) -> psycopg.AsyncRawCursor[Any]:
     """Do what `_send` does, on an asynchronous connection."""
     query = statement.query
-    kind = ASYNC_CURSORS[reads_bytes(connection)]
+    kind = ASYNC_CURSORS[connection.pgconn.parameter_status(ENCODING) == ASCII]
     cursor = kind(connection, row_factory=tuple_row)
     cursors.append(cursor)
     return await cursor.execute(
