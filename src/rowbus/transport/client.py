@@ -156,7 +156,7 @@ class ConnectionVerbs(Verbs):
     """The verbs of both clients: they insert messages on a connection of the user's."""
 
     _alone: AbstractAsyncContextManager[object] = nullcontext()
-    """What a verb holds, where several tasks may use the connection."""
+    """A turn, which a verb takes where several tasks may use the connection."""
 
     def __init__(  # noqa: PLR0913 - what both clients are given
         self,

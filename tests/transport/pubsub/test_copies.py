@@ -127,7 +127,7 @@ def count(connection: psycopg.Connection, table: str) -> int:
 
 
 async def test_tasks_that_share_a_connection_take_turns(database: str, own: psycopg.Connection) -> None:
-    """What takes several statements waits for its like, of another client too; the driver mixes them."""
+    """Verbs of several statements wait for their like, of another client too; the driver mixes them."""
     async with await psycopg.AsyncConnection.connect(database) as shared:
         await asyncio.gather(
             *(rowbus.AsyncClient(shared).publish(EVENT) for _ in range(3)),
