@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from rowbus.endpoint.decisions import FailureStreak
 from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.endpoint.gathering import Gathering
 from rowbus.endpoint.installation import install
@@ -65,7 +64,6 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.headers import Identity
     from rowbus.running.service import Service
-    from rowbus.settings import EndpointSettings
     from rowbus.transport.lanes.turns import Turns
     from rowbus.transport.pauses.table import Pause
 
@@ -109,7 +107,7 @@ class RunningEndpoint:
         self._pipeline = Pipeline(parts.handlers, self.sender)
         self._observation = Observation(parts.name)
         self._watch = LoopWatch(["/rowbus/endpoint/pipeline.py", "/rowbus/endpoint/dependencies.py"], logger)
-        self._throttle = self._make_throttle(parts.settings)
+        self._throttle = Throttle(parts.settings, self._set_concurrency, parts.observers)
         change, wanted = self._throttle.change_concurrency, parts.settings.effective_concurrency
         self.concurrency = Scale(ScaleKind.CONCURRENCY, parts.name, wanted, change)
         """The number of messages that every receiver processes at a time."""
@@ -257,38 +255,22 @@ class RunningEndpoint:
 
     def _callbacks(self, address: QueueAddress, *, keeps_place: bool) -> Callbacks:
         parts, inbox, meter = self._parts, self._inbox, self._plug_ins.meter
-        recovery = Recovery(
-            parts.policy,
-            error_queue=parts.error_queue,
-            address=address,
-            identity=self._identity,
-            mode=parts.settings.transaction_mode,
-            on_critical_error=parts.on_critical_error,
-            can_delay=parts.delayed_delivery is not None,
-            keeps_place=keeps_place,
-            mutators=parts.mutators,
-            observers=(
-                *parts.observers,
-                observer_of_critical(parts.on_critical_error),
-                *self._observation.observers,
-                *(() if meter is None else (meter.observe,)),
-            ),
+        observers = (
+            *parts.observers,
+            observer_of_critical(parts.on_critical_error),
+            *self._observation.observers,
+            *(() if meter is None else (meter.observe,)),
         )
+        recovery = Recovery(parts, address, self._identity, observers, keeps_place=keeps_place)
         on_error = self._throttle.on_error(recovery.on_error)
-        audit = Audit(
-            self._identity,
-            queue=parts.audit_queue,
-            error_queue=parts.error_queue,
-            time_to_be_received=parts.settings.audit_time_to_be_received,
-            mutators=parts.mutators,
-        )
+        audit = Audit(parts, self._identity)
         handlers = with_mutators(with_own_steps(self._pipeline, parts.steps), parts.mutators)
         times = next(one for one in self._times if one.queue == address)
         measure = None if meter is None else meter.around
         outer = (times.around, self._observation.around)
         inner = (self._throttle.around, measure, audit.around, self._saga_audit())
         once: Around | None = None if inbox is None else lambda proceed: partial(process_once, inbox, proceed)
-        sessions = partial(keeping_sessions, can_delay=parts.delayed_delivery is not None)
+        sessions = partial(keeping_sessions, can_delay=parts.can_delay)
         on_message = with_steps(handlers, *outer, sessions, *inner, once)
         if self._long is not None:
             handle = with_steps(handlers, *outer, *inner)
@@ -365,16 +347,6 @@ class RunningEndpoint:
             hear=self._hear,
         )
 
-    def _make_throttle(self, settings: EndpointSettings) -> Throttle:
-        after = settings.throttle_after_failures
-        return Throttle(
-            None if after is None else FailureStreak(after),
-            delay=settings.throttle_delay.total_seconds(),
-            concurrency=settings.effective_concurrency,
-            set_concurrency=self._set_concurrency,
-            observers=self._parts.observers,
-        )
-
 
 def make_sender(parts: Parts, identity: Identity, subscribers: FindSubscribers) -> Sender:
     """Return what composes an endpoint's messages."""
@@ -383,7 +355,7 @@ def make_sender(parts: Parts, identity: Identity, subscribers: FindSubscribers) 
         Origin(identity, parts.address.canonical),
         subscribers=subscribers,
         instance=parts.instance,
-        can_delay=parts.delayed_delivery is not None,
+        can_delay=parts.can_delay,
         serializer=parts.handlers.serializers.main,
         local=parts.address,
         routes=parts.routes,
