@@ -324,12 +324,16 @@ class Endpoint(Serving, Sending, Provision):
         self._database, self.addresses, settings = dsn, addresses, self.settings
         for component in self._components:
             component.bind(self.name, addresses, self._components, self._handlers.dependencies)
-        addresses.validate_endpoint_name(self._queue, delayed_suffix="")
-        self.address = addresses.for_endpoint(self._queue)
+        queue = self.name if settings.queue is None else settings.queue
+        addresses.validate_endpoint_name(queue, delayed_suffix="")
+        self.address = addresses.for_endpoint(queue)
         self.address.validate()
+        self.instance_address: QueueAddress | None = None
+        if settings.discriminator:
+            self.instance_address = addresses.for_endpoint(queue, discriminator=settings.discriminator)
+            self.instance_address.validate()
         check_platform(settings.service_platform, addresses)
         destination_rule(settings.allowed_destinations, self.address)  # raises for what is no queue's name
-        self.instance_address = self._instance_address()
         self.error_queue = address_of(settings.error_queue, addresses)
         self.audit_queue = None if (audit := settings.audit_queue) is None else address_of(audit, addresses)
         self.subscription_table = address_of(settings.subscription_table, addresses)
@@ -458,17 +462,6 @@ class Endpoint(Serving, Sending, Provision):
             text = f"Endpoint {self.name} is not started: use `async with endpoint:` or endpoint.run()."
             raise ConfigurationError(text)
         return running
-
-    @property
-    def _queue(self) -> str:
-        return self.name if self.settings.queue is None else self.settings.queue
-
-    def _instance_address(self) -> QueueAddress | None:
-        if not self.settings.discriminator:
-            return None
-        address = self.addresses.for_endpoint(self._queue, discriminator=self.settings.discriminator)
-        address.validate()
-        return address
 
     @property
     def ordered_receivers(self) -> Sequence[Receiver]:

@@ -332,14 +332,10 @@ class RunningEndpoint:
         """The receivers of the lanes with order that this process has now."""
         return () if self._ordered is None else tuple(self._ordered.serving.values())
 
-    def _all_receivers(self) -> Sequence[Receiver]:
-        """Return the receivers of now: those of ordered lanes come and go."""
-        return (*self._receivers, *self.ordered_receivers)
-
     def _make_handler_watch(self, parts: Parts) -> HandlerWatch:
         return HandlerWatch(
             parts.name,
-            self._all_receivers,
+            lambda: (*self._receivers, *self.ordered_receivers),  # those of now: lanes come and go
             parts.handlers.plans.__getitem__,
             pool=self._pool,
             pauses=pauses_address(parts.addresses) if parts.address.backend == "postgresql" else None,

@@ -47,9 +47,9 @@ class Routes:
         """Send a message there, given by class or wire name; raises ConfigurationError for an event."""
         if is_event(message):
             raise ConfigurationError(
-                f"{_name_of(message)} is an event: it is published to all that subscribe, and has no route."
+                f"{name_of(message)} is an event: it is published to all that subscribe, and has no route."
             )
-        _note(self._by_name, _name_of(message), to)
+        _note(self._by_name, name_of(message), to)
         self.messages.append(message)
 
     def add_module(self, module: str, to: Destination) -> None:
@@ -80,7 +80,8 @@ class Routes:
         return self._by_module.get(module)
 
 
-def _name_of(message: type | str) -> str:
+def name_of(message: type | str) -> str:
+    """Return the wire name of a message that is given by its class, or by that name."""
     return message if isinstance(message, str) else contract_of(message).name
 
 
