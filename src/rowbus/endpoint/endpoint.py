@@ -362,10 +362,12 @@ class Endpoint(Serving, Sending, Provision):
 
     async def _begin(self) -> RunningEndpoint:
         database = await self._locate()
-        parts = self.parts
+        running = RunningEndpoint(
+            self.parts, database
+        )  # which refuses what cannot be, before anybody connects
         if not await self._is_notified(database):
-            parts = parts._replace(settings=replace(self.settings, notifications=False))
-        running = RunningEndpoint(parts, database)
+            settings = replace(self.settings, notifications=False)
+            running = RunningEndpoint(self.parts._replace(settings=settings), database)
         try:
             with beginning(self):
                 await running.start()
