@@ -40,11 +40,11 @@ class Limits(NamedTuple):
 
 LIMITS = {
     "send": Limits(Limit(35), Limit(215, 150), Limit(333)),
-    "fail": Limits(Limit(45), Limit(265), Limit(947)),
+    "fail": Limits(Limit(45), Limit(264), Limit(947)),
     "delayed": Limits(Limit(28), Limit(125), Limit(160)),
-    "event": Limits(Limit(34), Limit(186), Limit(286)),
-    "sink": Limits(Limit(19, 18), Limit(125), Limit(234, 232)),
-    "lake": Limits(Limit(40), Limit(348, 305), Limit(636, 626)),
+    "event": Limits(Limit(34), Limit(184), Limit(286)),
+    "sink": Limits(Limit(19, 18), Limit(124), Limit(234, 232)),
+    "lake": Limits(Limit(40), Limit(346, 305), Limit(636, 626)),
     "retry": Limits(Limit(32, 26), Limit(175, 108), Limit(310, 176)),
 }
 

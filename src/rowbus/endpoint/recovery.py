@@ -19,7 +19,7 @@ from rowbus.errors import (
     QueueNotFoundError,
     StorageError,
 )
-from rowbus.errors.strangers import exc_info_of, is_a
+from rowbus.errors.strangers import exc_info_of, is_a, text_of
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from rowbus.endpoint.pipeline import HandlerFailure
     from rowbus.messages.headers import Identity
     from rowbus.messages.message import MessageRow
-    from rowbus.running.critical import OnCriticalError
     from rowbus.transport.receiving.delivery import FailedDelivery
     from rowbus.transport.recoverability.policy import Observer, Throttling, Verdict
 
@@ -70,16 +69,6 @@ def tell(observers: Sequence[Observer], event: Decision | Throttling) -> None:
             observer(event)
         except Exception:
             logger.exception("An observer failed when it was told of %s", type(event).__name__)
-
-
-def observer_of_critical(callback: OnCriticalError) -> Observer:
-    """Return an observer that has the critical-error callback hear of what handlers raise for it."""
-
-    def observe(event: Decision | Throttling) -> None:
-        if isinstance(event, Decision) and is_a(event.attempt.error, CriticalError):
-            report(callback, str(event.attempt.error), event.attempt.error)
-
-    return observe
 
 
 class Recovery:
@@ -116,6 +105,8 @@ class Recovery:
             )
             result = self._carry_out(failed, subject.description(), attempt, verdict)
             tell(self._observers, decision)
+            if is_a(attempt.error, CriticalError):
+                report(self._parts.on_critical_error, text_of(attempt.error), attempt.error)
             return result
 
     def _decide(self, failed: FailedDelivery, retries: Retries | None) -> Decision:

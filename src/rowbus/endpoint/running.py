@@ -19,7 +19,7 @@ from rowbus.endpoint.limits import can_wait, make_gate, make_places
 from rowbus.endpoint.long_work import LongWork
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.publication import ContractPublisher
-from rowbus.endpoint.recovery import Recovery, observer_of_critical
+from rowbus.endpoint.recovery import Recovery
 from rowbus.endpoint.sender import Sender
 from rowbus.endpoint.steps.audit import Audit, tell_sagas
 from rowbus.endpoint.steps.chain import with_mutators, with_own_steps, with_steps
@@ -257,7 +257,6 @@ class RunningEndpoint:
         parts, inbox, meter = self._parts, self._inbox, self._plug_ins.meter
         observers = (
             *parts.observers,
-            observer_of_critical(parts.on_critical_error),
             *self._observation.observers,
             *(() if meter is None else (meter.observe,)),
         )

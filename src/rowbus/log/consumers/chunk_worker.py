@@ -267,7 +267,7 @@ class ChunkWorker:
 
     async def _complete(self, session: ReceiveSession, verdicts: Sequence[Judged], upto: int | None) -> None:
         """Put away what failed, note how far we have come, and commit."""
-        put_away = self._table.put_away(self._work.batch.id, verdicts)
+        put_away = self._table.put_away(self._work.batch.id, verdicts) if verdicts else ()
         statements = [*session.connection.own_settings, *put_away, self._position(upto)]
         await session.run_together(statements)  # raises BatchError: before the commit
         await session.commit()

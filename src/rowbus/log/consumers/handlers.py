@@ -1,7 +1,7 @@
 """The handlers of a log's events, and the contexts that they are given.
 
-Invariants: what a handler does through its context commits with the position of its consumer, or not at all; what is
-not sent at once commits with the position of the consumer, or not at all.
+Invariant: what a handler does through its context, but for what it sends at once, commits with the position of its
+consumer, or not at all.
 """
 
 from __future__ import annotations

@@ -301,7 +301,7 @@ class ConsumerTable:
         Those retried have a retry counted; those deferred none, and come in this order, after those being retried.
         """
         for kind, operation, failing, column in _AWAY:
-            meant = [(event, *verdict) for event, verdict in verdicts if isinstance(verdict, kind)]
+            meant = [(event, *verdict) for event, verdict in verdicts if type(verdict) is kind]
             if meant:
                 given = {column: [value for _, value in meant], "txids": [event.txid for event, _ in meant]}
                 ids = [event.id for event, _ in meant]
