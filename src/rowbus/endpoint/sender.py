@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.message_types import DEFAULT, contract_of, is_event, refuse_no_message
+from rowbus.messages.message_types import contract_of, is_event, refuse_no_message
 from rowbus.transport.composition import Composer
 from rowbus.transport.delayed.table import delayed_table
 
@@ -102,11 +102,11 @@ class Sender(Composer):
         subscribers: FindSubscribers,
         routes: Routes,
         local: QueueAddress,
-        instance: QueueAddress | None = None,
-        delayed: QueueAddress | None = None,
-        can_delay: bool = True,
-        serializer: Serializer = DEFAULT,
-        mutators: Sequence[Mutator] = (),
+        instance: QueueAddress | None,
+        delayed: QueueAddress | None,
+        can_delay: bool,
+        serializer: Serializer,
+        mutators: Sequence[Mutator],
     ) -> None:
         """Compose as `Composer` does; `subscribers` finds who gets events, in the transaction of the caller.
 

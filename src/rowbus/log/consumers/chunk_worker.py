@@ -72,20 +72,22 @@ async def read_batch(
 
 
 class ChunkWorker:
-    """Worker number `part` of `parts`: one connection, one transaction at a time."""
+    """One worker of a consumer: one connection, one transaction at a time."""
 
     def __init__(
         self,
         database: Database,
         table: ConsumerTable,
         handling: Handling,
+        place: tuple[int, int],
         *,
-        parts: int = 1,
-        part: int = 0,
-        shown: bool = True,
+        shown: bool,
     ) -> None:
-        """Say whose events and who handles them; not `shown`: no lock of a session says who it is. No I/O."""
-        self._place = parts, part
+        """Say whose events and who handles them; `place` says of how many workers it is which.
+
+        Not `shown`: no lock of a session says who it is. No I/O.
+        """
+        self._place = place
         self._database = database
         self._table = table
         self._handling = handling

@@ -204,7 +204,7 @@ class LogConsumer(ElectedService["ReadSession"]):
         self._telling = Telling(table)
         told = self._telling.around(handling)
         self._workers = [
-            ChunkWorker(database, table, told, parts=settings.workers, part=part, shown=settings.stand_by)
+            ChunkWorker(database, table, told, (settings.workers, part), shown=settings.stand_by)
             for part in range(settings.workers)
         ]
         self._hold = Hold(

@@ -204,17 +204,12 @@ class Consumer(NamedTuple):
             caller.call, one_by_one=not self.batch, keys=self.keys, keep_tasks=self.settings.keep_tasks
         )
         if self.lanes is not None:
-            return self._build_lanes(self.lanes, database, handling, alarm), caller
+            lanes = LogLanes(
+                database, (self.log, self.name), self.lanes, self.settings, handling=handling, alarm=alarm
+            )
+            return lanes, caller
         table = ConsumerTable(self.log, self.name, self.subconsumer)
         return LogConsumer(database, table, self.settings, handling, alarm), caller
-
-    def _build_lanes(self, lanes: Lanes, database: Database, handling: Handling, alarm: Alarm) -> LogLanes:
-        def make(table: ConsumerTable, lane: int) -> LogConsumer:
-            own = handling._replace(keys=self.keys.of_lane(lane, len(lanes.names)))
-            return LogConsumer(database, table, self.settings, own, alarm)
-
-        consumer, from_oldest = (self.log, self.name), self.settings.from_oldest
-        return LogLanes(database, consumer, lanes, make, alarm, from_oldest=from_oldest)
 
 
 def check_lanes(
