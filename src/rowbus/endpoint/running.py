@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from rowbus.running.service import Service
     from rowbus.transport.lanes.turns import Turns
     from rowbus.transport.pauses.table import Pause
+    from rowbus.transport.receiving.dispatcher import DelayService
 
 logger = logging.getLogger("rowbus.endpoint")
 
@@ -125,6 +126,8 @@ class RunningEndpoint:
         publishing = publishes(parts.settings, parts.addresses)
         self._publisher = ContractPublisher(self._pool, parts) if publishing else None
         self._handler_watch = self._make_handler_watch(parts)
+        beside = [service for service in (self._ordered, self._long) if service is not None]
+        self._drained: list[Receiver | DelayService | Service] = [*self._receivers, self._delays, *beside]
         self._background = [*self._make_background(parts)]
 
     def _make_subscribers(self, parts: Parts) -> Subscribers:
@@ -186,15 +189,8 @@ class RunningEndpoint:
         await self._delays.catch_up()
         queues = map(queue_table, self._parts.inputs)  # lanes with order, too, whose receivers come and go
         await prepare(self.database, queues, self._parts.settings)
-        for receiver in self._receivers:
-            await receiver.start()
-        if self._ordered is not None:
-            await self._ordered.start()
-        await self._delays.start()
-        if self._long is not None:
-            await self._long.start()
-        for service in self._background:
-            await service.start()
+        for part in (*self._drained, *self._background):
+            await part.start()
 
     def _hear(self, found: Sequence[Pause]) -> None:
         """Note what operators say."""
@@ -219,10 +215,7 @@ class RunningEndpoint:
         self._throttle.end()
         self._pipeline.stop()
         try:
-            others = [each.stop(timeout) for each in (self._long, self._ordered) if each is not None]
-            await asyncio.gather(
-                *(receiver.stop(timeout) for receiver in self._receivers), self._delays.stop(timeout), *others
-            )
+            await asyncio.gather(*(part.stop(timeout) for part in self._drained))
         finally:
             if self._turns is not None:
                 await self._turns.shelf.close()
