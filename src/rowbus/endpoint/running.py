@@ -126,8 +126,6 @@ class RunningEndpoint:
         publishing = publishes(parts.settings, parts.addresses)
         self._publisher = ContractPublisher(self._pool, parts) if publishing else None
         self._handler_watch = self._make_handler_watch(parts)
-        beside = [service for service in (self._ordered, self._long) if service is not None]
-        self._drained: list[Receiver | DelayService | Service] = [*self._receivers, self._delays, *beside]
         self._background = [*self._make_background(parts)]
 
     def _make_subscribers(self, parts: Parts) -> Subscribers:
@@ -189,13 +187,19 @@ class RunningEndpoint:
         await self._delays.catch_up()
         queues = map(queue_table, self._parts.inputs)  # lanes with order, too, whose receivers come and go
         await prepare(self.database, queues, self._parts.settings)
-        for part in (*self._drained, *self._background):
+        for part in (*self._drained(), *self._background):
             await part.start()
 
     def _hear(self, found: Sequence[Pause]) -> None:
         """Note what operators say."""
         self.concurrency.hear(found)
         self._types.hear(found)
+
+    def _drained(self) -> Iterator[Receiver | DelayService | Service]:
+        """Give what finishes the messages that it has in hand before the rest ends."""
+        yield from self._receivers
+        yield self._delays
+        yield from (service for service in (self._ordered, self._long) if service is not None)
 
     async def _begin(self, session: AsyncSession) -> None:
         """Publish the contract; hear what operators say before the first message: a restart does not undo that."""
@@ -215,7 +219,7 @@ class RunningEndpoint:
         self._throttle.end()
         self._pipeline.stop()
         try:
-            await asyncio.gather(*(part.stop(timeout) for part in self._drained))
+            await asyncio.gather(*(part.stop(timeout) for part in self._drained()))
         finally:
             if self._turns is not None:
                 await self._turns.shelf.close()
