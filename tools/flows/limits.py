@@ -44,7 +44,7 @@ LIMITS = {
     "delayed": Limits(Limit(28), Limit(125), Limit(160)),
     "event": Limits(Limit(34), Limit(184), Limit(286)),
     "sink": Limits(Limit(19, 18), Limit(124), Limit(234, 232)),
-    "lake": Limits(Limit(40), Limit(346, 305), Limit(636, 626)),
+    "lake": Limits(Limit(40), Limit(345, 305), Limit(634, 626)),
     "retry": Limits(Limit(32, 26), Limit(175, 108), Limit(310, 176)),
 }
 
