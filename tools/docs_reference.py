@@ -45,17 +45,7 @@ _OF_ADDRESSES = (
 FOR_OTHER_FOLDERS = {  # of Rowbus: members that are public there alone
     "rowbus.ClaimCheck": ("asks", "bound", "keep", "over", "reading"),
     "rowbus.ClaimTable": ("address",),
-    "rowbus.Endpoint": (
-        "own_tables",
-        "delayed_table",
-        "input_addresses",
-        "limits_table",
-        "mutators",
-        "output_addresses",
-        "platform_queues",
-        "require_handlers",
-        "sender",
-    ),
+    "rowbus.Endpoint": ("parts", "require_handlers"),
     "rowbus.QueueAddress": _OF_ADDRESSES,
     "rowbus.RateLimit": ("at_once", "bucket", "interval"),
     "rowbus.Saga": ("component",),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pytest
 
+from rowbus import Endpoint
 from rowbus.endpoint.recovery import Recovery
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import Send
@@ -24,7 +25,6 @@ from rowbus.transport.receiving.delivery import Callbacks, Delivery, ErrorResult
 from rowbus.transport.receiving.dispatcher import Dispatcher
 from rowbus.transport.receiving.preparation import prepare
 from rowbus.transport.receiving.receiver import Receiver
-from rowbus.transport.recoverability.policy import Recoverability
 from tests.fixtures.processes import pause
 
 if TYPE_CHECKING:
@@ -201,15 +201,8 @@ class Transport:
         return ErrorResult.HANDLED
 
     def _on_poison(self, *row_and_error: object) -> Send:
-        recovery = Recovery(
-            Recoverability(),
-            error_queue=self.error_queue,
-            address=self.address,
-            identity=IDENTITY,
-            mode=self.case.mode,
-            on_critical_error=self._on_critical,
-        )
-        return recovery.on_poison(*row_and_error)  # type: ignore[arg-type]  # passed through
+        parts = Endpoint("Sales").parts._replace(error_queue=self.error_queue)
+        return Recovery(parts, self.address, IDENTITY).on_poison(*row_and_error)  # type: ignore[arg-type]  # passed through
 
     def _on_critical(self, text: str, error: BaseException) -> None:
         self.critical.append((text, error))

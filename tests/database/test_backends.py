@@ -159,13 +159,13 @@ def test_an_endpoints_addresses_are_those_of_its_database() -> None:
 
     assert endpoint.address == SqlServerAddress("dbo", "Sales", "shop")
     assert endpoint.error_queue == SqlServerAddress("dbo", "error", "shop")
-    assert str(endpoint.delayed_table) == "Sales.Delayed@[dbo]@[shop]"
+    assert str(endpoint.parts.delayed) == "Sales.Delayed@[dbo]@[shop]"
     assert str(endpoint.subscription_table) == "SubscriptionRouting@[dbo]@[shop]"
 
     endpoint.database = POSTGRESQL
 
     assert endpoint.address == QueueAddress("public", "Sales")
-    assert str(endpoint.delayed_table) == '"public"."Sales.Delayed"'
+    assert str(endpoint.parts.delayed) == '"public"."Sales.Delayed"'
 
 
 async def test_an_endpoint_does_not_start_in_a_database_it_was_not_made_for(

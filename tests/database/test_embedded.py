@@ -592,3 +592,15 @@ def test_the_data_of_root_is_where_the_servers_user_can_reach_it(monkeypatch: py
 def test_a_folder_that_cannot_be_made_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EmbeddedServerError, match=r"/proc/nowhere.*ROWBUS_EMBEDDED_DIRECTORY"):
         embedded_dsn(Path("/proc/nowhere/server"))
+
+
+def test_a_file_of_the_server_that_cannot_be_used_is_named_with_the_way_out(cluster: Cluster) -> None:
+    log = cluster.directory / "server.log"
+    for unusable in (cluster.directory / "change.lock", log.with_suffix(".log.1")):
+        unusable.mkdir(parents=True)
+        log.touch()
+        with pytest.raises(EmbeddedServerError) as caught:  # of this process, and of the watcher
+            embedded_dsn(cluster.directory)
+        unusable.rmdir()
+        assert str(caught.value).startswith("No place for the server: ")
+        assert str(unusable) in str(caught.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -12,7 +13,7 @@ from psycopg.adapt import Transformer
 from psycopg.pq import ExecStatus, Format
 
 from rowbus.database.postgresql.roundtrip import encode
-from rowbus.database.statements import Query, Statement, no_rows
+from rowbus.database.statements import Query, Statement, no_rows, scalar
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import Session
@@ -27,7 +28,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 
 def read_back(session: Session, kind: str, value: object) -> Any:  # noqa: ANN401 - as the server gives it
     """Give what the server read, by way of psycopg's loaders."""
-    text_lists = frozenset({"value"} if kind == "text[]" else ())
+    text_lists = frozenset({"value"} if kind.startswith("text[]") else ())
     query = Query(b"", b"", ("value",), "Failed", text_lists=text_lists)
     values, formats = encode(Statement(query, {"value": value}, no_rows), Transformer(session.connection))
     pgconn = session.connection.pgconn
@@ -73,3 +74,12 @@ def test_what_no_text_can_hold_is_refused(session: Session, kind: str, value: ob
 @given(values=st.lists(st.none() | TEXT))
 def test_any_texts_of_another_type_arrive_as_they_are(session: Session, values: list[str | None]) -> None:
     assert read_back(session, "varchar[]", values) == values
+
+
+def test_a_null_in_a_list_is_one_where_the_server_takes_it_for_a_text(session: Session) -> None:
+    session.connection.execute("set array_nulls = off")
+    times = [timedelta(seconds=1), None]
+    query = Query(b"", b"select $1::interval[]", ("value",), "Failed")
+
+    assert session.run(Statement(query, {"value": times}, scalar)) == times
+    assert read_back(session, "text[]::interval[]", times) == times

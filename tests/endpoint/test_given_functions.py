@@ -152,7 +152,7 @@ async def test_a_recurring_message_that_has_to_be_awaited_is_none() -> None:
     sales = rowbus.Endpoint("Sales")
     sales.every(timedelta(1))(late)
 
-    (message,) = sales._parts().recurring
+    (message,) = sales.parts.recurring
     sending = message.bound(None, None)  # type: ignore[arg-type]  # nothing comes to be sent
 
     with pytest.raises(rowbus.HandlerError, match="late returned what has to be awaited"):

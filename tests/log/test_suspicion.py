@@ -48,10 +48,10 @@ def test_an_event_that_is_being_retried_is_handled_alone() -> None:
 
 
 def test_a_batch_in_hand_is_in_doubt_only_if_it_was_left_or_noted() -> None:
-    assert policy.doubt([], 1, 0, interrupted=False) is None
-    assert policy.doubt([], 1, 0, interrupted=True) == LEFT
-    assert policy.doubt([Note(1, 0, 5, 2)], 1, 0, interrupted=True) == Doubt(5, 3)
-    assert policy.doubt([Note(1, 0, 5, 2)], 3, 0, interrupted=True) == Doubt(ANY_EVENT, 1)
+    assert policy.doubt([], (1, 0), interrupted=False) is None
+    assert policy.doubt([], (1, 0), interrupted=True) == LEFT
+    assert policy.doubt([Note(1, 0, 5, 2)], (1, 0), interrupted=True) == Doubt(5, 3)
+    assert policy.doubt([Note(1, 0, 5, 2)], (3, 0), interrupted=True) == Doubt(ANY_EVENT, 1)
 
 
 def test_what_was_only_left_is_first_handled_as_before() -> None:
@@ -66,7 +66,7 @@ def test_unexplained_losses_count_only_of_an_event_alone_and_in_a_row() -> None:
     for _ in range(UNEXPLAINED):
         assert not policy.is_convicted(one, suspected)
         noted = policy.noted_losses(one, suspected)
-        found = policy.doubt([Note(1, 0, 1, noted)], 1, 0, interrupted=True)
+        found = policy.doubt([Note(1, 0, 1, noted)], (1, 0), interrupted=True)
         assert found is not None
         suspected = policy.suspect(found, one)
     assert policy.is_convicted(one, suspected)

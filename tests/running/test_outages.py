@@ -272,7 +272,7 @@ async def long_work(place: Place) -> service.Service:
     async def report(message: dict[str, object]) -> None: ...
 
     nobody: Any = None  # there is no message
-    return LongWork(place.database, await place.pool(), sales._parts(), nobody, nobody, inbox=None)
+    return LongWork(place.database, await place.pool(), sales.parts, nobody, nobody, inbox=None)
 
 
 Make: TypeAlias = Callable[[Place], Awaitable[service.Service]]

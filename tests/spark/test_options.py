@@ -99,7 +99,7 @@ def test_a_value_that_cannot_be_read_is_refused_with_what_could_be(given: str) -
     ],
 )
 def test_values_are_read(parser: Parser, given: str, value: object) -> None:
-    assert parser(given) == value
+    assert parser.read(given) == value
 
 
 @every(
@@ -116,7 +116,7 @@ def test_values_are_read(parser: Parser, given: str, value: object) -> None:
 )
 def test_nonsense_is_refused(parser: Parser, given: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - parse_options makes the message
-        parser(given)
+        parser.read(given)
 
 
 def test_the_reference_shows_defaults_as_one_would_type_them() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,6 +74,7 @@ def test_what_differs_from_sparks_defaults(spark: SparkSession) -> None:
     assert (
         settings["spark.python.authenticate.socketTimeout"] == "120s"
     )  # on a busy machine Python starts slowly
+    assert f'"-Djava.io.tmpdir={tempfile.gettempdir()}"' in settings["spark.driver.defaultJavaOptions"]
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.parquet.outputTimestampType") == "TIMESTAMP_MICROS"
 

@@ -547,8 +547,9 @@ def test_a_closed_connection_is_a_lost_one(own: psycopg.Connection, queue: Queue
     client = Client(own)
     own.close()
 
-    with pytest.raises(ConnectionLostError):
-        client.send("Sales", PlaceOrder("42"))
+    for of_now in (client, Client(own)):
+        with pytest.raises(ConnectionLostError):
+            of_now.send("Sales", PlaceOrder("42"))
 
 
 # ----------------------------------------------------------------------------------------------------------- poolers

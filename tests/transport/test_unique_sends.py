@@ -501,7 +501,7 @@ async def test_a_role_with_the_printed_rights_of_a_sender_sends_keeps_replaces_a
     grants: list[Statement[None]] = [
         catalog.grant_send(queue, role),
         delayed_table(queue.satellite("Delayed")).grant_store(role),
-        *(own.sender.grant_keep(role) for own in taker.own_tables if own.sender is not None),
+        *(own.sender.grant_keep(role) for own in taker.parts.own_tables if own.sender is not None),
     ]
     with psycopg.connect(endpoints.backend.dsn) as connection:  # rolled back in the end, and the role with it
         connection.execute(f"create role {role}".encode())

@@ -40,11 +40,11 @@ class Limits(NamedTuple):
 
 LIMITS = {
     "send": Limits(Limit(35), Limit(200, 150), Limit(331)),
-    "fail": Limits(Limit(45), Limit(251), Limit(945)),
+    "fail": Limits(Limit(45), Limit(250), Limit(945)),
     "delayed": Limits(Limit(28), Limit(120), Limit(160)),
-    "event": Limits(Limit(34), Limit(184), Limit(286)),
-    "sink": Limits(Limit(19, 18), Limit(124), Limit(234, 232)),
-    "lake": Limits(Limit(40), Limit(347, 305), Limit(636, 626)),
+    "event": Limits(Limit(34), Limit(182), Limit(286)),
+    "sink": Limits(Limit(19, 18), Limit(123), Limit(234, 232)),
+    "lake": Limits(Limit(40), Limit(344, 305), Limit(634, 626)),
     "retry": Limits(Limit(32, 26), Limit(173, 108), Limit(310, 176)),
 }
 

@@ -191,8 +191,8 @@ def _list_endpoint(endpoint: Endpoint, limit: int, database: str | None, *, as_j
     plan = store_plan(endpoint)
     if plan is not None:
         _list_store(plan, limit, dsn, as_json=as_json)
-    elif endpoint.delayed_table is not None:
-        _list_messages(endpoint.delayed_table, limit, dsn, as_json=as_json)
+    elif (delayed := endpoint.parts.delayed) is not None:
+        _list_messages(delayed, limit, dsn, as_json=as_json)
     else:
         raise ConfigurationError(
             f"Endpoint {endpoint.name} delays no messages: its delayed_delivery is None."

@@ -258,7 +258,7 @@ def _workers(endpoint: Endpoint, command: list[str], dsn: str, count: int, asked
         partial(
             count_death,
             open_database(dsn),
-            endpoint.input_addresses(),
+            endpoint.parts.inputs,
             notify=endpoint.settings.notifications,
         ),
     )
@@ -296,7 +296,7 @@ def _worker_command(endpoint: Endpoint, target: str, log_format: LogFormat, *, v
 
 def _purge(endpoint: Endpoint, database: Location) -> None:
     """Purge the endpoint's queues; that this fails is no reason not to serve them, as in a single process."""
-    for address in endpoint.input_addresses():
+    for address in endpoint.parts.inputs:
         try:
             with database.session() as session:
                 purged = session.run(queue_table(address).purge())

@@ -10,7 +10,7 @@ as a literal, quoted by the database's own rules.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -59,6 +59,7 @@ class AsyncBorrowed(NamedTuple):
 
     session: Callable[[], Awaitable[AsyncSession]]
     addresses: Addresses
+    alone: AbstractAsyncContextManager[object] = nullcontext()
 
 
 class Backend(Protocol):
@@ -143,7 +144,8 @@ def borrow_async(connection: object, schema: str | None = None) -> AsyncBorrowed
     other = _of_connection(connection)
     if other is not None:
         return AsyncBorrowed(*other.borrow_async(connection, schema))
-    return AsyncBorrowed(borrowed.borrow_async(connection), PostgresAddresses(schema or DEFAULT_SCHEMA))
+    session, addresses = borrowed.borrow_async(connection), PostgresAddresses(schema or DEFAULT_SCHEMA)
+    return AsyncBorrowed(session, addresses, borrowed.alone(connection))
 
 
 def _of_string(dsn: str) -> Backend | None:
@@ -167,7 +169,7 @@ def _of_connection(connection: object) -> Backend | None:
     """
     package = type(connection).__module__.partition(".")[0]
     known = _DRIVERS.get(package) or backend_of(connection) or _OTHERS.get(_dialect(connection))
-    return None if known in {None, QueueAddress.backend} else _backend(known)
+    return None if known is None or known == QueueAddress.backend else _backend(known)
 
 
 def _dialect(connection: Any) -> str:  # noqa: ANN401 - SQLAlchemy's, not imported

@@ -91,14 +91,8 @@ def delay_service(parts: Parts, database: Database, identity: Identity) -> Delay
 
 
 def _owner(parts: Parts, identity: Identity) -> Owner:
-    recovery = Recovery(
-        parts.policy,
-        error_queue=parts.error_queue,
-        address=timeouts_queue(parts.name, parts.addresses),
-        identity=identity,
-        mode=parts.settings.transaction_mode,
-        on_critical_error=parts.on_critical_error,
-    )
+    address = timeouts_queue(parts.name, parts.addresses)
+    recovery = Recovery(parts._replace(mutators=()), address, identity)
     return Owner(
         parts.name,
         parts.addresses,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rowbus.contracts.contract import Action, Party, Use
 from rowbus.contracts.describing import Collection
 from rowbus.contracts.mentions import mentioned
+from rowbus.endpoint.sender import name_of
 from rowbus.messages.address import address_of
 from rowbus.messages.conventions import Kind
 from rowbus.messages.message_types import contract_of
@@ -49,14 +50,13 @@ def _uses(parts: Parts) -> Iterator[tuple[Use, Any]]:
             if named is not kind:
                 yield _sent(parts, named, timeouts), named
     for message in parts.routes.messages:
-        name = message if isinstance(message, str) else contract_of(message).name
+        name = name_of(message)
         yield Use(parts.name, Action.SEND, name, _queue(parts, name)), message
     for recurring in parts.recurring:
         to = parts.address if recurring.to is None else address_of(recurring.to, parts.addresses)
         at = f"{recurring.name}: {recurring.schedule.text}"
         for kind in [recurring.type] if recurring.type else mentioned([recurring.make]):
-            name = kind if isinstance(kind, str) else contract_of(kind).name
-            yield Use(parts.name, Action.SEND, name, to.canonical, schedule=at), kind
+            yield Use(parts.name, Action.SEND, name_of(kind), to.canonical, schedule=at), kind
 
 
 def _handled(parts: Parts) -> Iterator[tuple[Use, Any, tuple[Callable[..., Any], ...]]]:

@@ -15,12 +15,11 @@ from rowbus.database.location import DATABASE_VARIABLE, is_temporary, resolve_ds
 from rowbus.endpoint.delayed_delivery import require_delayed_delivery, table_suffix
 from rowbus.endpoint.handlers import Handlers
 from rowbus.endpoint.installation import change_lanes, install_only
-from rowbus.endpoint.limits import RateLimits
 from rowbus.endpoint.parts import Parts
 from rowbus.endpoint.provision import Provision
 from rowbus.endpoint.recovery import default_policy, require_policy, require_possible
 from rowbus.endpoint.recurring_message import RecurringMessage, recurring_message
-from rowbus.endpoint.running import RunningEndpoint, make_sender
+from rowbus.endpoint.running import RunningEndpoint
 from rowbus.endpoint.sender import Routes
 from rowbus.endpoint.sending import Sending
 from rowbus.endpoint.steps.chain import Step, checked
@@ -30,7 +29,7 @@ from rowbus.messages.bodies.serializer import Serializers
 from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.mutators import Mutator, bound_mutators, checked_mutator
 from rowbus.platform.checks import made_check
-from rowbus.platform.plug_ins import check_platform, platform_queues
+from rowbus.platform.plug_ins import check_platform
 from rowbus.running.critical import callback_of
 from rowbus.running.functions import check_function
 from rowbus.running.scope import beginning
@@ -39,6 +38,7 @@ from rowbus.running.setting_types import require_type
 from rowbus.running.signals import Serving
 from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode, check_time_limit
 from rowbus.transport.lanes.rule import require_lanes
+from rowbus.transport.limits.rate import RateLimit
 from rowbus.transport.queues.destination_rule import destination_rule
 from rowbus.transport.queues.reserved_names import check_endpoint_name
 from rowbus.transport.recoverability.policy import Observer, Recoverability, Retries
@@ -52,16 +52,12 @@ if TYPE_CHECKING:
     from rowbus.contracts.describing import Collection
     from rowbus.database.sessions import Database
     from rowbus.endpoint.handlers import Addition, Component
-    from rowbus.endpoint.sender import FindSubscribers, Sender
     from rowbus.messages.bodies.serializer import Serializer
-    from rowbus.messages.headers import Identity
     from rowbus.platform.checks import Check
     from rowbus.running.critical import OnCriticalError
     from rowbus.transport.delayed_store.protocol import DelayedDelivery
     from rowbus.transport.lanes.rule import Lanes
     from rowbus.transport.limits.concurrency import Limit
-    from rowbus.transport.limits.rate import RateLimit
-    from rowbus.transport.queues.records.table import OwnTable
     from rowbus.transport.receiving.receiver import Receiver
 
 logger = logging.getLogger("rowbus.endpoint")
@@ -76,7 +72,7 @@ S = TypeVar("S", bound=Step | Mutator)  # likewise
 V = TypeVar("V", bound=Observer)  # likewise
 
 
-class Endpoint(Serving, Sending, Provision, RateLimits):
+class Endpoint(Serving, Sending, Provision):
     """A named endpoint of a system that speaks through one database.
 
     ```python
@@ -244,6 +240,16 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self._observers.append(observer)
         return observer
 
+    def limit(self, rate: str, *, burst: int | None = None) -> None:
+        """Receive so many messages in a span of time, in all instances together: `endpoint.limit("100/minute")`.
+
+        The others wait in the queue; nothing else is done with them. `burst` is how many may come at once after a rest;
+        see `RateLimit`, with which a handler limits its messages, or those of each key. Raises ConfigurationError, also
+        when the endpoint is started.
+        """
+        self._require_stopped("limit it")
+        self._limit = RateLimit(rate, burst=burst)
+
     def check(
         self, *, every: timedelta | None = None, name: str = "", category: str = ""
     ) -> Callable[[F], F]:
@@ -318,12 +324,16 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self._database, self.addresses, settings = dsn, addresses, self.settings
         for component in self._components:
             component.bind(self.name, addresses, self._components, self._handlers.dependencies)
-        addresses.validate_endpoint_name(self._queue, delayed_suffix="")
-        self.address = addresses.for_endpoint(self._queue)
+        queue = self.name if settings.queue is None else settings.queue
+        addresses.validate_endpoint_name(queue, delayed_suffix="")
+        self.address = addresses.for_endpoint(queue)
         self.address.validate()
+        self.instance_address: QueueAddress | None = None
+        if settings.discriminator:
+            self.instance_address = addresses.for_endpoint(queue, discriminator=settings.discriminator)
+            self.instance_address.validate()
         check_platform(settings.service_platform, addresses)
         destination_rule(settings.allowed_destinations, self.address)  # raises for what is no queue's name
-        self.instance_address = self._instance_address()
         self.error_queue = address_of(settings.error_queue, addresses)
         self.audit_queue = None if (audit := settings.audit_queue) is None else address_of(audit, addresses)
         self.subscription_table = address_of(settings.subscription_table, addresses)
@@ -352,10 +362,12 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
     async def _begin(self) -> RunningEndpoint:
         database = await self._locate()
-        running = RunningEndpoint(self._parts(), database)
+        running = RunningEndpoint(
+            self.parts, database
+        )  # which refuses what cannot be, before anybody connects
         if not await self._is_notified(database):
             settings = replace(self.settings, notifications=False)
-            running = RunningEndpoint(self._parts()._replace(settings=settings), database)
+            running = RunningEndpoint(self.parts._replace(settings=settings), database)
         try:
             with beginning(self):
                 await running.start()
@@ -367,11 +379,11 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
 
     async def install(self) -> None:
         """Create the queues that are missing, as `start` does, without starting."""
-        await install_only(await self._locate(), self._parts())
+        await install_only(await self._locate(), self.parts)
 
     async def change_lanes(self) -> int:
         """Give its queue in the database the lanes that it has here; return how many messages moved."""
-        return await change_lanes(await self._locate(), self._parts())
+        return await change_lanes(await self._locate(), self.parts)
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Receive no more, let handlers finish, close; cancel them after `timeout` s. Raises HandlerError in one."""
@@ -385,11 +397,8 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         self._started().concurrency.want(concurrency)
 
     @property
-    def delayed_table(self) -> QueueAddress | None:
-        """The endpoint's own table of delayed messages, if it has one."""
-        return self._parts().delayed
-
-    def _parts(self) -> Parts:
+    def parts(self) -> Parts:
+        """The endpoint as it was described until now; for those who start it, install it, or try its handlers."""
         return Parts(
             self.name,
             self.settings,
@@ -408,7 +417,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
             tuple(self._checks.values()),
             tuple(self._components),
             tuple(self._recurring.values()),
-            self.mutators,
+            bound_mutators(self._mutators, self.addresses, self.settings.max_message_size),
             self._limit,
             tuple(self._observers),
             self.lanes,
@@ -417,7 +426,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
     def _describe(self, found: Collection) -> None:
         from rowbus.endpoint.description import add_endpoint  # noqa: PLC0415 - loaded where it is asked for
 
-        add_endpoint(found, self._parts())
+        add_endpoint(found, self.parts)
 
     async def _is_notified(self, database: Database) -> bool:
         """Say whether the endpoint hears of messages, if it wants to: through a pooler it may hear nothing."""
@@ -457,44 +466,6 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
         return running
 
     @property
-    def _queue(self) -> str:
-        return self.name if self.settings.queue is None else self.settings.queue
-
-    def _instance_address(self) -> QueueAddress | None:
-        if not self.settings.discriminator:
-            return None
-        address = self.addresses.for_endpoint(self._queue, discriminator=self.settings.discriminator)
-        address.validate()
-        return address
-
-    def sender(self, identity: Identity, subscribers: FindSubscribers) -> Sender:
-        """Return what composes this endpoint's messages in the name of an identity; for tests without a database."""
-        return make_sender(self._parts(), identity, subscribers)
-
-    def input_addresses(self) -> list[QueueAddress]:
-        """Return the queues this endpoint receives from."""
-        return self._parts().inputs
-
-    @property
     def ordered_receivers(self) -> Sequence[Receiver]:
         """The receivers of its lanes with order in this process; see `rowbus.testing`."""
         return () if (running := self._lifetime.run) is None else running.ordered_receivers
-
-    @property
-    def own_tables(self) -> list[OwnTable]:
-        """The endpoint's tables beside those of messages and subscriptions, with what they are called."""
-        return self._parts().own_tables
-
-    @property
-    def platform_queues(self) -> tuple[QueueAddress, ...]:
-        """ServiceControl's queues that the endpoint sends heartbeats, results of checks and metrics to."""
-        return platform_queues(self.settings.service_platform, self.addresses)
-
-    @property
-    def mutators(self) -> tuple[Mutator, ...]:
-        """The endpoint's mutators, in the order of `use`; they know where the endpoint's tables are."""
-        return bound_mutators(self._mutators, self.addresses, self.settings.max_message_size)
-
-    def output_addresses(self) -> list[QueueAddress]:
-        """Return the queues this endpoint sends to by itself, not through its handlers."""
-        return self._parts().outputs

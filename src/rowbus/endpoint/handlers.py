@@ -204,9 +204,7 @@ class Handlers:
         with_context = by_name or takes_context(function, "message", more=", and what is provided by name")
         names = names or _wire_names(function, kind)
         for name in names:
-            self._refuse_second_class(name, kind)
-            self._refuse_second_limit(name, limit)
-            self._refuse_beside_long(name, long=long)
+            self._refuse_beside(name, kind, limit, long=long)
         is_subscribed = is_event(kind) if subscribe is None else subscribe
         events = [event_name(kind) if _is_named(kind, name) else name for name in names if is_subscribed]
         self._refuse_late(events, needs_more=long or limit is not None)
@@ -229,8 +227,7 @@ class Handlers:
     def add_handling(self, handling: Handling) -> None:
         """Register a component's handler, an `async` one that takes a context."""
         name = contract_of(handling.kind).name
-        self._refuse_second_class(name, handling.kind)
-        self._refuse_beside_long(name, long=False)
+        self._refuse_beside(name, handling.kind)
         if is_event(handling.kind):
             self._events[name] = None
         read = deserializer(handling.kind, name, self.serializers)
@@ -255,23 +252,19 @@ class Handlers:
             "endpoint.subscribe(…)`."
         )
 
-    def _refuse_second_class(self, name: str, kind: Any) -> None:  # noqa: ANN401 - any annotation
-        """Raise ConfigurationError if another class than one that is handled here has its wire name too."""
-        others = (handler.read.kind for handler in self._by_type.get(name, ()))
-        for other in others:
-            if other is not kind and _is_named(other, name) and _is_named(kind, name):
+    def _refuse_beside(self, name: str, kind: Any, limit: Limit | None = None, *, long: bool = False) -> None:  # noqa: ANN401 - any annotation
+        """Raise ConfigurationError for a handler that cannot be beside those that its wire name has."""
+        for other in self._by_type.get(name, ()):
+            its = other.read.kind
+            if its is not kind and _is_named(its, name) and _is_named(kind, name):
                 raise ConfigurationError(
-                    f"Two classes have the wire name {name}: {_qualified(other)} and {_qualified(kind)}. Handle one of "
+                    f"Two classes have the wire name {name}: {_qualified(its)} and {_qualified(kind)}. Handle one of "
                     "them, or give one another name."
                 )
-
-    def _refuse_second_limit(self, name: str, limit: Limit | None) -> None:
-        if limit is not None and any(handler.limit for handler in self._by_type.get(name, ())):
-            raise ConfigurationError(f"{name} has a limit already: its handlers share it.")
-
-    def _refuse_beside_long(self, name: str, *, long: bool) -> None:
-        if any(long or other.is_long for other in self._by_type.get(name, ())):
-            raise ConfigurationError(f"A handler of {name} takes long, so it must be the only one.")
+            if limit is not None and other.limit is not None:
+                raise ConfigurationError(f"{name} has a limit already: its handlers share it.")
+            if long or other.is_long:
+                raise ConfigurationError(f"A handler of {name} takes long, so it must be the only one.")
 
     def each(self) -> Iterator[tuple[str, Handler]]:
         """Go through the handlers, with the wire name of what each takes."""

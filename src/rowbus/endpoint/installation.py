@@ -47,7 +47,7 @@ async def install(
     """
     _refuse_shared(parts)
     async with connected(database) as session:
-        read = () if begin is None else [*_read_tables(parts)]
+        read = () if begin is None else [address for address, _ in _read_tables(parts)]
         await (_create if parts.settings.install else _require)(session, parts, read)
         if parts.address.backend == QueueAddress.backend:
             install = parts.settings.install
@@ -74,14 +74,9 @@ async def change_lanes(database: Database, parts: Parts) -> int:
 
 def _refuse_shared(parts: Parts) -> None:
     """Raise ConfigurationError if one table is to be two of the endpoint's, as those of two sagas of one name."""
-    named = [(queue, "a queue that it receives from") for queue in parts.inputs]
-    named += [(queue, "the queue of its failed messages, or of copies") for queue in parts.outputs]
-    named += [(each.table.address, each.called) for each in parts.own_tables]
-    named += [(parts.subscriptions, "the table of subscriptions")]
-    if parts.delayed is not None:
-        named.append((parts.delayed, "the table of its delayed messages"))
+    outputs = ((queue, "the queue of its failed messages, or of copies") for queue in parts.outputs)
     seen: dict[QueueAddress, str] = {}
-    for address, called in named:
+    for address, called in (*_read_tables(parts), *outputs):
         if address in seen:
             raise ConfigurationError(
                 f"Endpoint {parts.name} has {address} twice, as {seen[address]} and as {called}: each would take the "
@@ -90,12 +85,13 @@ def _refuse_shared(parts: Parts) -> None:
         seen[address] = called
 
 
-def _read_tables(parts: Parts) -> Iterator[QueueAddress]:
-    yield from parts.inputs
-    yield parts.subscriptions
-    yield from (each.table.address for each in parts.own_tables)
+def _read_tables(parts: Parts) -> Iterator[tuple[QueueAddress, str]]:
+    """Give the tables that an endpoint reads, each with what it is called."""
+    yield from ((queue, "a queue that it receives from") for queue in parts.inputs)
+    yield from ((each.table.address, each.called) for each in parts.own_tables)
+    yield parts.subscriptions, "the table of subscriptions"
     if parts.delayed is not None:
-        yield parts.delayed
+        yield parts.delayed, "the table of its delayed messages"
 
 
 async def _require(session: AsyncSession, parts: Parts, read: Collection[QueueAddress]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.headers import Header, decode_headers, is_control
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Runs
     from rowbus.endpoint.handlers import Handler
     from rowbus.endpoint.parts import Parts
-    from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
     from rowbus.messages.message_types import Deserializer
-    from rowbus.running.service import Lifetime
     from rowbus.transport.pauses.scale import TypeLimits
 
 logger = logging.getLogger("rowbus.limits")
@@ -124,33 +122,6 @@ def _find_each(
     return tuple([find(limit, read.name, objects[read]) for limit, read in limits])
 
 
-class RateLimits:
-    """The part of an endpoint that limits what it receives."""
-
-    name: str
-    _limit: RateLimit | None
-    _lifetime: Lifetime[Any]
-
-    def _parts(self) -> Parts:
-        raise NotImplementedError
-
-    @property
-    def limits_table(self) -> QueueAddress | None:
-        """The table of the endpoint's rate limits, None unless it has some."""
-        return self._parts().limits
-
-    def limit(self, rate: str, *, burst: int | None = None) -> None:
-        """Receive so many messages in a span of time, in all instances together: `endpoint.limit("100/minute")`.
-
-        The others wait in the queue; nothing else is done with them. `burst` is how many may come at once after a rest;
-        see `RateLimit`, with which a handler limits its messages, or those of each key. Raises ConfigurationError, also
-        when the endpoint is started.
-        """
-        if self._lifetime.run is not None:
-            raise ConfigurationError(f"Endpoint {self.name} is started: limit it before.")
-        self._limit = RateLimit(rate, burst=burst)
-
-
 def check_limits(parts: Parts) -> None:
     """Raise ConfigurationError for limits of handlers that the endpoint cannot keep."""
     limited = parts.handlers.limited(Limit)
@@ -161,7 +132,7 @@ def check_limits(parts: Parts) -> None:
             "In mode NONE a message is gone once it is received, so it cannot wait for a handler's limit: use another "
             "mode, or endpoint.limit(…)."
         )
-    if parts.delayed_delivery is None:
+    if not parts.can_delay:
         raise ConfigurationError(
             f"Endpoint {parts.name} has a handler with a limit, and nowhere to keep its messages until then: leave "
             "delayed delivery switched on, or use endpoint.limit(…)."
@@ -198,7 +169,7 @@ def can_wait(parts: Parts) -> bool:
     """Say whether messages of an endpoint can wait for a place."""
     return (
         parts.address.backend == "postgresql"
-        and parts.delayed_delivery is not None
+        and parts.can_delay
         and parts.settings.transaction_mode is not TransactionMode.NONE
     )
 

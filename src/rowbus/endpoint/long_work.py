@@ -426,14 +426,16 @@ class LongWork(Service):
         if scope is not None:
             session.admit(scope)
         session.start_attempt()
+        address = delivery.receive_address
+        rule = destination_rule(self._parts.settings.allowed_destinations, address)
         return Step(
             _row(hand.work),
             delivery.headers,
-            delivery.receive_address,
+            address,
             session,
             self._dispatcher,
             {},
-            destinations=self._destinations(delivery),
+            destinations=Destinations(rule, address, doubtful=self._dispatcher.doubtful),
         )
 
     async def _note_progress(self, hand: InHand, fraction: float, note: str) -> None:
@@ -451,11 +453,6 @@ class LongWork(Service):
         delivery.step = partial(self._step, hand, delivery)
         delivery.note_progress = partial(self._note_progress, hand)
         return delivery
-
-    def _destinations(self, delivery: Delivery) -> Destinations:
-        address = delivery.receive_address
-        rule = destination_rule(self._parts.settings.allowed_destinations, address)
-        return Destinations(rule, address, doubtful=self._dispatcher.doubtful)
 
 
 def _row(work: Work) -> MessageRow:

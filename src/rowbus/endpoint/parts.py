@@ -100,6 +100,11 @@ class Parts(NamedTuple):
         return list(dict.fromkeys(table for table in tables if table is not None))
 
     @property
+    def can_delay(self) -> bool:
+        """Whether there is a place where its messages wait that are sent with a delay."""
+        return self.delayed_delivery is not None
+
+    @property
     def delayed(self) -> QueueAddress | None:
         """Its own table of delayed messages, if it has one."""
         native = self.delayed_delivery

@@ -19,7 +19,7 @@ from rowbus.errors import (
     QueueNotFoundError,
     StorageError,
 )
-from rowbus.errors.strangers import exc_info_of, is_a
+from rowbus.errors.strangers import exc_info_of, is_a, text_of
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
@@ -48,20 +48,18 @@ from rowbus.transport.recoverability.policy import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from rowbus.endpoint.parts import Parts
     from rowbus.endpoint.pipeline import HandlerFailure
     from rowbus.messages.headers import Identity
     from rowbus.messages.message import MessageRow
-    from rowbus.messages.mutators import Mutator
-    from rowbus.running.critical import OnCriticalError
     from rowbus.transport.receiving.delivery import FailedDelivery
     from rowbus.transport.recoverability.policy import Observer, Throttling, Verdict
 
 logger = logging.getLogger("rowbus.recoverability")
 
 HOPELESS = MoveToErrorQueue()
-NOW = partial(datetime.now, UTC)
 
 
 def tell(observers: Sequence[Observer], event: Decision | Throttling) -> None:
@@ -73,51 +71,29 @@ def tell(observers: Sequence[Observer], event: Decision | Throttling) -> None:
             logger.exception("An observer failed when it was told of %s", type(event).__name__)
 
 
-def observer_of_critical(callback: OnCriticalError) -> Observer:
-    """Return an observer that has the critical-error callback hear of what handlers raise for it."""
-
-    def observe(event: Decision | Throttling) -> None:
-        if isinstance(event, Decision) and is_a(event.attempt.error, CriticalError):
-            report(callback, str(event.attempt.error), event.attempt.error)
-
-    return observe
-
-
 class Recovery:
-    """An endpoint's `on_error` and `on_poison`."""
+    """An endpoint's `on_error` and `on_poison` for one of its queues."""
 
-    def __init__(  # noqa: PLR0913 - parts, each by keyword
+    def __init__(
         self,
-        policy: Recoverability,
-        *,
-        error_queue: QueueAddress,
+        parts: Parts,
         address: QueueAddress,
         identity: Identity,
-        mode: TransactionMode,
-        on_critical_error: OnCriticalError,
-        can_delay: bool = False,
-        keeps_place: bool = False,
-        mutators: Sequence[Mutator] = (),
         observers: Sequence[Observer] = (),
-        now: Callable[[], datetime] = NOW,
+        *,
+        keeps_place: bool = False,
     ) -> None:
-        """Act for the endpoint that receives from `address`; `can_delay`: whether it can send for later.
+        """Act for the endpoint when it receives from `address`; `observers` are told what is decided.
 
-        `on_critical_error` hears of a policy that fails itself. `keeps_place`: whether what is retried later waits
-        where it is, so that nothing of its key comes before it. `mutators` change the copies that it makes for error
-        queues; `observers` are told what is decided.
+        `keeps_place`: whether what is retried later waits where it is, so that nothing of its key comes before it.
         """
-        self._policy = policy
-        self._error_queue = error_queue
+        self._parts = parts
         self._address = address
         self._identity = identity
-        self._mode = mode
-        self._can_delay = can_delay and mode is not TransactionMode.NONE
-        self._on_critical_error = on_critical_error
-        self._keeps_place = keeps_place
-        self._mutators = mutators
         self._observers = observers
-        self._now = now
+        self._keeps_place = keeps_place
+        self._is_none = parts.settings.transaction_mode is TransactionMode.NONE
+        self._can_delay = parts.can_delay and not self._is_none
 
     async def on_error(self, failed: FailedDelivery) -> ErrorResult:
         """Ask the policy about a failed message and carry its verdict out."""
@@ -129,16 +105,18 @@ class Recovery:
             )
             result = self._carry_out(failed, subject.description(), attempt, verdict)
             tell(self._observers, decision)
+            if is_a(attempt.error, CriticalError):
+                report(self._parts.on_critical_error, text_of(attempt.error), attempt.error)
             return result
 
     def _decide(self, failed: FailedDelivery, retries: Retries | None) -> Decision:
         delivery = failed.delivery
         delivery.headers[Header.MESSAGE_ID] = delivery.headers.get(Header.MESSAGE_ID) or delivery.id
-        attempt = FailedAttempt(failed.error, failed.failures, delivery.headers, self._now(), retries)
+        attempt = FailedAttempt(failed.error, failed.failures, delivery.headers, datetime.now(UTC), retries)
         if delivery.forward_to is not None and isinstance(failed.error, QueueNotFoundError):
             return Decision(attempt, HOPELESS)  # its next queue is missing (SqlServer#947)
         try:
-            return Decision(attempt, self._possible(self._policy.decide(attempt)))
+            return Decision(attempt, self._possible(self._parts.policy.decide(attempt)))
         except StorageError:
             raise
         except BaseException as error:  # noqa: BLE001 - a policy is the user's, and may raise anything
@@ -146,8 +124,8 @@ class Recovery:
             text = (
                 f"The recoverability policy failed for message {name}: its retries are counted as by default"
             )
-            report(self._on_critical_error, text, error, logger)
-            return Decision(attempt, self._possible(Recoverability.decide(self._policy, attempt)))
+            report(self._parts.on_critical_error, text, error, logger)
+            return Decision(attempt, self._possible(Recoverability.decide(self._parts.policy, attempt)))
 
     def _carry_out(
         self, failed: FailedDelivery, name: str, attempt: FailedAttempt, verdict: Verdict
@@ -159,7 +137,7 @@ class Recovery:
         if isinstance(verdict, DelayedRetry):
             self._delay(failed, name, attempt, verdict)
         elif isinstance(verdict, MoveToErrorQueue):
-            self._move(failed, name, attempt, verdict.queue or self._error_queue)
+            self._move(failed, name, attempt, verdict.queue or self._parts.error_queue)
         else:
             text = "Discarding message %s (%s) because of an exception: %r"
             logger.info(text, name, verdict.reason, attempt.error)
@@ -167,7 +145,7 @@ class Recovery:
 
     def on_poison(self, row: MessageRow, error: BaseException) -> Send:
         """Return the error-queue message for a row that cannot be read, complete enough for ServiceControl."""
-        now, headers = self._now(), dict[str, str | None]()
+        now, headers = datetime.now(UTC), dict[str, str | None]()
         try:
             headers = decode_headers(row.headers)
         except MalformedHeadersError:
@@ -182,7 +160,7 @@ class Recovery:
                 identity=self._identity,
                 now=now,
             )
-        send = Send(self._error_queue, contained(partial(changed_copy, copy, self._mutators)))
+        send = Send(self._parts.error_queue, contained(partial(changed_copy, copy, self._parts.mutators)))
         tell(self._observers, Decision(FailedAttempt(error, 0, headers, now), MoveToErrorQueue()))
         return send
 
@@ -198,7 +176,7 @@ class Recovery:
             raise ConfigurationError(
                 f"The policy's verdict is {given!r}; give rowbus.MoveToErrorQueue(), or another."
             )
-        if isinstance(verdict, ImmediateRetry) and self._mode is TransactionMode.NONE:
+        if isinstance(verdict, ImmediateRetry) and self._is_none:
             logger.warning(
                 "The policy asks for a retry, which mode NONE cannot give; the message moves to the error queue"
             )
@@ -206,7 +184,7 @@ class Recovery:
         if isinstance(verdict, DelayedRetry) and not self._can_delay:
             logger.warning(
                 "The policy asks for a delayed retry, which %s cannot give; the message moves to the error queue",
-                "mode NONE" if self._mode is TransactionMode.NONE else "an endpoint without delayed delivery",
+                "mode NONE" if self._is_none else "an endpoint without delayed delivery",
             )
             return MoveToErrorQueue()
         return verdict
@@ -245,7 +223,7 @@ class Recovery:
             now=attempt.now,
             data=_failure_data(failed),
         )
-        failed.delivery.send(Send(queue, changed_copy(copy, self._mutators)))
+        failed.delivery.send(Send(queue, changed_copy(copy, self._parts.mutators)))
 
 
 def _handler_failure(failed: FailedDelivery) -> HandlerFailure | None:

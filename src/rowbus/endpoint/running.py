@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from rowbus.endpoint.decisions import FailureStreak
 from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.endpoint.gathering import Gathering
 from rowbus.endpoint.installation import install
@@ -20,7 +19,7 @@ from rowbus.endpoint.limits import can_wait, make_gate, make_places
 from rowbus.endpoint.long_work import LongWork
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.publication import ContractPublisher
-from rowbus.endpoint.recovery import Recovery, observer_of_critical
+from rowbus.endpoint.recovery import Recovery
 from rowbus.endpoint.sender import Sender
 from rowbus.endpoint.steps.audit import Audit, tell_sagas
 from rowbus.endpoint.steps.chain import with_mutators, with_own_steps, with_steps
@@ -65,9 +64,9 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.headers import Identity
     from rowbus.running.service import Service
-    from rowbus.settings import EndpointSettings
     from rowbus.transport.lanes.turns import Turns
     from rowbus.transport.pauses.table import Pause
+    from rowbus.transport.receiving.dispatcher import DelayService
 
 logger = logging.getLogger("rowbus.endpoint")
 
@@ -109,7 +108,7 @@ class RunningEndpoint:
         self._pipeline = Pipeline(parts.handlers, self.sender)
         self._observation = Observation(parts.name)
         self._watch = LoopWatch(["/rowbus/endpoint/pipeline.py", "/rowbus/endpoint/dependencies.py"], logger)
-        self._throttle = self._make_throttle(parts.settings)
+        self._throttle = Throttle(parts.settings, self._set_concurrency, parts.observers)
         change, wanted = self._throttle.change_concurrency, parts.settings.effective_concurrency
         self.concurrency = Scale(ScaleKind.CONCURRENCY, parts.name, wanted, change)
         """The number of messages that every receiver processes at a time."""
@@ -188,20 +187,19 @@ class RunningEndpoint:
         await self._delays.catch_up()
         queues = map(queue_table, self._parts.inputs)  # lanes with order, too, whose receivers come and go
         await prepare(self.database, queues, self._parts.settings)
-        for receiver in self._receivers:
-            await receiver.start()
-        if self._ordered is not None:
-            await self._ordered.start()
-        await self._delays.start()
-        if self._long is not None:
-            await self._long.start()
-        for service in self._background:
-            await service.start()
+        for part in (*self._drained(), *self._background):
+            await part.start()
 
     def _hear(self, found: Sequence[Pause]) -> None:
         """Note what operators say."""
         self.concurrency.hear(found)
         self._types.hear(found)
+
+    def _drained(self) -> Iterator[Receiver | DelayService | Service]:
+        """Give what finishes the messages that it has in hand before the rest ends."""
+        yield from self._receivers
+        yield self._delays
+        yield from (service for service in (self._ordered, self._long) if service is not None)
 
     async def _begin(self, session: AsyncSession) -> None:
         """Publish the contract; hear what operators say before the first message: a restart does not undo that."""
@@ -221,10 +219,7 @@ class RunningEndpoint:
         self._throttle.end()
         self._pipeline.stop()
         try:
-            others = [each.stop(timeout) for each in (self._long, self._ordered) if each is not None]
-            await asyncio.gather(
-                *(receiver.stop(timeout) for receiver in self._receivers), self._delays.stop(timeout), *others
-            )
+            await asyncio.gather(*(part.stop(timeout) for part in self._drained()))
         finally:
             if self._turns is not None:
                 await self._turns.shelf.close()
@@ -257,38 +252,21 @@ class RunningEndpoint:
 
     def _callbacks(self, address: QueueAddress, *, keeps_place: bool) -> Callbacks:
         parts, inbox, meter = self._parts, self._inbox, self._plug_ins.meter
-        recovery = Recovery(
-            parts.policy,
-            error_queue=parts.error_queue,
-            address=address,
-            identity=self._identity,
-            mode=parts.settings.transaction_mode,
-            on_critical_error=parts.on_critical_error,
-            can_delay=parts.delayed_delivery is not None,
-            keeps_place=keeps_place,
-            mutators=parts.mutators,
-            observers=(
-                *parts.observers,
-                observer_of_critical(parts.on_critical_error),
-                *self._observation.observers,
-                *(() if meter is None else (meter.observe,)),
-            ),
+        observers = (
+            *parts.observers,
+            *self._observation.observers,
+            *(() if meter is None else (meter.observe,)),
         )
+        recovery = Recovery(parts, address, self._identity, observers, keeps_place=keeps_place)
         on_error = self._throttle.on_error(recovery.on_error)
-        audit = Audit(
-            self._identity,
-            queue=parts.audit_queue,
-            error_queue=parts.error_queue,
-            time_to_be_received=parts.settings.audit_time_to_be_received,
-            mutators=parts.mutators,
-        )
+        audit = Audit(parts, self._identity)
         handlers = with_mutators(with_own_steps(self._pipeline, parts.steps), parts.mutators)
         times = next(one for one in self._times if one.queue == address)
         measure = None if meter is None else meter.around
         outer = (times.around, self._observation.around)
         inner = (self._throttle.around, measure, audit.around, self._saga_audit())
         once: Around | None = None if inbox is None else lambda proceed: partial(process_once, inbox, proceed)
-        sessions = partial(keeping_sessions, can_delay=parts.delayed_delivery is not None)
+        sessions = partial(keeping_sessions, can_delay=parts.can_delay)
         on_message = with_steps(handlers, *outer, sessions, *inner, once)
         if self._long is not None:
             handle = with_steps(handlers, *outer, *inner)
@@ -350,29 +328,15 @@ class RunningEndpoint:
         """The receivers of the lanes with order that this process has now."""
         return () if self._ordered is None else tuple(self._ordered.serving.values())
 
-    def _all_receivers(self) -> Sequence[Receiver]:
-        """Return the receivers of now: those of ordered lanes come and go."""
-        return (*self._receivers, *self.ordered_receivers)
-
     def _make_handler_watch(self, parts: Parts) -> HandlerWatch:
         return HandlerWatch(
             parts.name,
-            self._all_receivers,
+            lambda: (*self._receivers, *self.ordered_receivers),  # those of now: lanes come and go
             parts.handlers.plans.__getitem__,
             pool=self._pool,
             pauses=pauses_address(parts.addresses) if parts.address.backend == "postgresql" else None,
             alarm=parts.alarm,
             hear=self._hear,
-        )
-
-    def _make_throttle(self, settings: EndpointSettings) -> Throttle:
-        after = settings.throttle_after_failures
-        return Throttle(
-            None if after is None else FailureStreak(after),
-            delay=settings.throttle_delay.total_seconds(),
-            concurrency=settings.effective_concurrency,
-            set_concurrency=self._set_concurrency,
-            observers=self._parts.observers,
         )
 
 
@@ -383,7 +347,7 @@ def make_sender(parts: Parts, identity: Identity, subscribers: FindSubscribers) 
         Origin(identity, parts.address.canonical),
         subscribers=subscribers,
         instance=parts.instance,
-        can_delay=parts.delayed_delivery is not None,
+        can_delay=parts.can_delay,
         serializer=parts.handlers.serializers.main,
         local=parts.address,
         routes=parts.routes,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.message_types import DEFAULT, contract_of, is_event, refuse_no_message
+from rowbus.messages.message_types import contract_of, is_event, refuse_no_message
 from rowbus.transport.composition import Composer
 from rowbus.transport.delayed.table import delayed_table
 
@@ -47,9 +47,9 @@ class Routes:
         """Send a message there, given by class or wire name; raises ConfigurationError for an event."""
         if is_event(message):
             raise ConfigurationError(
-                f"{_name_of(message)} is an event: it is published to all that subscribe, and has no route."
+                f"{name_of(message)} is an event: it is published to all that subscribe, and has no route."
             )
-        _note(self._by_name, _name_of(message), to)
+        _note(self._by_name, name_of(message), to)
         self.messages.append(message)
 
     def add_module(self, module: str, to: Destination) -> None:
@@ -80,7 +80,8 @@ class Routes:
         return self._by_module.get(module)
 
 
-def _name_of(message: type | str) -> str:
+def name_of(message: type | str) -> str:
+    """Return the wire name of a message that is given by its class, or by that name."""
     return message if isinstance(message, str) else contract_of(message).name
 
 
@@ -101,11 +102,11 @@ class Sender(Composer):
         subscribers: FindSubscribers,
         routes: Routes,
         local: QueueAddress,
-        instance: QueueAddress | None = None,
-        delayed: QueueAddress | None = None,
-        can_delay: bool = True,
-        serializer: Serializer = DEFAULT,
-        mutators: Sequence[Mutator] = (),
+        instance: QueueAddress | None,
+        delayed: QueueAddress | None,
+        can_delay: bool,
+        serializer: Serializer,
+        mutators: Sequence[Mutator],
     ) -> None:
         """Compose as `Composer` does; `subscribers` finds who gets events, in the transaction of the caller.
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
+from rowbus.database.postgresql.borrowed import alone
 from rowbus.errors import ConfigurationError
 from rowbus.log.event import Event
 from rowbus.messages.dispatch import AppendedEvent, appended_event, event_content
@@ -99,14 +100,15 @@ class AsyncAppendingLog:
         """Append one event in your transaction and return its id; see `Log.append`."""
         event = appended_event(self.name, data, type, extra1, extra2, extra3, extra4)
         session = await self._borrowed()
-        return await session.run(log_table(self.name).append(event))
+        async with alone(session.connection):
+            return await session.run(log_table(self.name).append(event))
 
     async def append_many(self, events: Iterable[object], *, type: str | None = None) -> int:
         """Append many events by COPY, all or none, in your transaction; return how many. See `Log.append_many`."""
         table = log_table(self.name)
         source = EventRows(events, type)
         session = await self._borrowed()
-        async with session.transaction():
+        async with alone(session.connection), session.transaction():
             found = await session.run(table.current_table())
             if found.may_copy:
                 await session.copy(table.copy(found, extras=False), source.rows(found.time))

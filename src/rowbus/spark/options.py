@@ -27,10 +27,7 @@ class Parser:
     kind: str
     """The permitted values, as the reference page and error messages name them."""
     read: Callable[[str], Any]
-
-    def __call__(self, given: str) -> Any:  # noqa: ANN401 - each option has a type of its own
-        """Return the value, or raise ValueError."""
-        return self.read(given)
+    """Returns the value, or raises ValueError."""
 
 
 class RequiredOption:
@@ -89,7 +86,7 @@ def _value(option: Option, texts: Mapping[str, str], of: str) -> object:
             )
         return option.default
     try:
-        return option.parse(text)
+        return option.parse.read(text)
     except ValueError as error:
         raise ConfigurationError(
             f"Option {option.name!r} of {of}: {text!r} is not {option.parse.kind}", option=option.name

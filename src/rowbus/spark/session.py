@@ -29,7 +29,9 @@ LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 LOCAL: Final = {
     "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
+    "spark.driver.defaultJavaOptions": (
+        f'-Dlog4j2.configurationFile={LOGGING.as_uri()} "-Djava.io.tmpdir={tempfile.gettempdir()}"'
+    ),
     "spark.driver.host": "127.0.0.1",
     "spark.executor.heartbeatInterval": "60s",
     "spark.network.timeout": "600s",
@@ -42,7 +44,7 @@ LOCAL: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-"""Differences from Spark's defaults: loopback, patience, warnings, no web pages, UTC, timestamps all can read.
+"""Differences from Spark's defaults: loopback, patience, warnings, no web pages, UTC, timestamps all can read, TMPDIR.
 
 Checkpoints use the Hadoop interface that starts no process for each file, which is faster on one machine
 (docs/performance.md).

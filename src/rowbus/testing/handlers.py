@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 from rowbus import ClaimNotFoundError, HandlerError, LeaseLostError
 from rowbus.endpoint.long_context import BLOCK_ENDED, FINISHED, LongDelivery, Outside, Step
 from rowbus.endpoint.pipeline import Pipeline
+from rowbus.endpoint.running import make_sender
 from rowbus.endpoint.steps.chain import with_mutators, with_own_steps
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import AnySend, AppendedEvent, Send, deduplicate
@@ -227,16 +228,15 @@ async def run_handlers(
     Raises, for a message that cannot be sent at all, MessageSerializationError, InvalidHeaderError or
     InvalidAddressError.
     """
-    outbox, mutators = Outbox(), without_tables(endpoint.mutators)
+    outbox, parts = Outbox(), endpoint.parts
+    mutators = without_tables(parts.mutators)
     row = _incoming(endpoint, message, type, headers, reply_to, mutators=mutators)
     session = NoTransaction(connection)
-    sender = endpoint.sender(Identity(endpoint.name, "testing", "0" * 32), _subscribers)
-    pipeline = Pipeline(endpoint._handlers, sender)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - runs them
-    process = with_own_steps(pipeline, endpoint._steps)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
-    process = with_mutators(process, mutators)
+    sender = make_sender(parts, Identity(endpoint.name, "testing", "0" * 32), _subscribers)
+    pipeline = Pipeline(parts.handlers, sender)
+    process = with_mutators(with_own_steps(pipeline, parts.steps), mutators)
     pipeline.stop()  # so that a test that cancels this call does not wait for a handler that never ends
-    dependencies = endpoint._handlers.dependencies  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
-    async with dependencies.replaced(provide or {}):
+    async with parts.handlers.dependencies.replaced(provide or {}):
         try:
             delivery = _delivery(endpoint, row, outbox, session)
             if pipeline.takes_long(delivery):
@@ -275,7 +275,7 @@ def _incoming(
         serialize(
             message,
             types=(type,) if type else (),
-            serializer=endpoint._handlers.serializers.main,  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as its senders would
+            serializer=endpoint.parts.handlers.serializers.main,  # as its senders would
         ),
         intent="Send",
         message_id=str(uuid.uuid4()),

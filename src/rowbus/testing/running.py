@@ -70,9 +70,9 @@ class Running:
         self._has_logs = has_logs
         self._loop = asyncio.get_running_loop()
         self._tables: dict[str, QueueAddress] = {}
-        tables = [endpoint.delayed_table for endpoint in endpoints]
+        tables = [endpoint.parts.delayed for endpoint in endpoints]
         self._delayed = [table for table in tables if table is not None]
-        self._inputs = [address for endpoint in endpoints for address in endpoint.input_addresses()]
+        self._inputs = [address for endpoint in endpoints for address in endpoint.parts.inputs]
         self._long: list[QueueAddress] = []
         self._after = 0
 
@@ -210,8 +210,8 @@ class Running:
                 await self._session.run(record.let_pass(address, time))
                 await self._session.run_all(delayed_table(address).notify())
             for endpoint in self._endpoints:
-                if endpoint.limits_table is not None:
-                    await self._session.run(record.let_limits_pass(endpoint.limits_table, time))
+                if (limits := endpoint.parts.limits) is not None:
+                    await self._session.run(record.let_limits_pass(limits, time))
 
 
 class SyncRunning:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
@@ -154,6 +155,9 @@ class CountedMessages:
 class ConnectionVerbs(Verbs):
     """The verbs of both clients: they insert messages on a connection of the user's."""
 
+    _alone: AbstractAsyncContextManager[object] = nullcontext()
+    """A turn, which a verb takes where several tasks may use the connection."""
+
     def __init__(  # noqa: PLR0913 - what both clients are given
         self,
         addresses: Addresses,
@@ -187,26 +191,29 @@ class ConnectionVerbs(Verbs):
     async def _leave(self, send: AnySend, *, immediate: bool) -> None:
         if immediate:
             raise _not_now()
-        session = await self._session()
-        if self._create_missing:
-            due = send.due if isinstance(send, DelayedSend) else None
-            await self._create(session, send.destination, due)
-        await run_as_one(session, self._inserts.of(send))
+        async with self._alone:
+            session = await self._session()
+            if self._create_missing:
+                due = send.due if isinstance(send, DelayedSend) else None
+                await self._create(session, send.destination, due)
+            await run_as_one(session, self._inserts.of(send))
 
     async def _leave_once(self, unique: UniqueSend, *, immediate: bool) -> UniqueMessageId:
         if immediate:
             raise _not_now()
         self._inserts.refuse_elsewhere(unique)
-        session, destination = await self._session(), unique.send.destination
-        if self._create_missing:
-            await self._create(session, destination, timedelta())
-            await create_missing(session, [unique_table(unique_address(destination))])
-        return await leave_once(session, unique, notify=self._inserts.notify)
+        async with self._alone:
+            session, destination = await self._session(), unique.send.destination
+            if self._create_missing:
+                await self._create(session, destination, timedelta())
+                await create_missing(session, [unique_table(unique_address(destination))])
+            return await leave_once(session, unique, notify=self._inserts.notify)
 
     async def _leave_to_all(self, event: Multicast, *, immediate: bool) -> None:
         if immediate:
             raise _not_now()
-        await publish(await self._session(), self._inserts.publication(event))
+        async with self._alone:
+            await publish(await self._session(), self._inserts.publication(event))
 
     async def _send_many(self, destination: Destination, messages: Iterable[object], options: Options) -> int:
         if options.immediate:
@@ -214,15 +221,16 @@ class ConnectionVerbs(Verbs):
         address, counted = self._composer.address(destination), CountedMessages()
         messages, options = self._composer.lasting(messages, options)
         bulk = self._inserts.bulk(address, options.due, options.time_to_be_received)
-        session = await self._session()
-        if self._create_missing:
-            await self._create(session, address, options.due)
-        async with session.transaction():
-            moment = await session.run(bulk.moment)
-            for batch in self._composer.batches(address, messages, options, bulk.forward_to):
-                await session.run_all(batch.kept)
-                await session.copy(bulk.copy, bulk.rows(counted.of(batch.texts), moment))
-            await session.run_all(bulk.notify)
+        async with self._alone:
+            session = await self._session()
+            if self._create_missing:
+                await self._create(session, address, options.due)
+            async with session.transaction():
+                moment = await session.run(bulk.moment)
+                for batch in self._composer.batches(address, messages, options, bulk.forward_to):
+                    await session.run_all(batch.kept)
+                    await session.copy(bulk.copy, bulk.rows(counted.of(batch.texts), moment))
+                await session.run_all(bulk.notify)
         return counted.count
 
     async def _cancel(self, destination: Destination, message_id: str) -> bool:
@@ -350,7 +358,7 @@ class AsyncClient(ConnectionVerbs, AsyncSendVerbs):
         mutators: Sequence[Mutator] = (),
         create_missing: bool = False,
     ) -> None:
-        """Use a connection, which stays yours; see `Client`."""
+        """Use a connection, which stays yours, also by several tasks at a time; see `Client`."""
         borrowed = borrow_async(connection, schema)
         super().__init__(
             borrowed.addresses,
@@ -363,7 +371,7 @@ class AsyncClient(ConnectionVerbs, AsyncSendVerbs):
             mutators=mutators,
             create_missing=create_missing,
         )
-        self._borrowed = borrowed.session
+        self._borrowed, self._alone = borrowed.session, borrowed.alone
 
     async def cancel(self, destination: Destination, message_id: str) -> bool:
         """Cancel a delayed message in your transaction; say whether it still waited. See `Client.cancel`."""

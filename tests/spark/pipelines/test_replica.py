@@ -309,10 +309,10 @@ def test_rows_without_a_key_are_as_many_as_in_the_source(shop: Shop) -> None:
 def test_the_databases_own_settings_change_no_value(shop: Shop) -> None:
     run = shop.connection.execute
     run(FOREIGN_SETTINGS)
-    run("create table notes (a float8, d date[], s interval, b bytea[], c regclass)")
+    run("create table notes (a float8, d date[], s interval, b bytea[], c regclass, e text[])")
     run("select pgq.capture_table('notes', 'changes')")
-    run("insert into notes values (0.3, '{2026-02-03}', '-3 mons 2 days', array['\\x00'::bytea], 'orders')")
-    run("insert into notes select 0.1::float8 + 0.2, d, s, b, c from notes")
+    values = "'{2026-02-03}', '-3 mons 2 days', array['\\x00'::bytea], 'orders', array['x', null]"
+    run(f"insert into notes values (0.3, {values}), (0.1::float8 + 0.2, {values})")
     shop.copy(PLAN._replace(tables=["notes"]))
     assert shop.texts("public.notes") == shop.texts("copy.notes")
     run("insert into notes select * from notes")

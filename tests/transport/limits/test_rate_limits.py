@@ -91,8 +91,8 @@ def most_in(times: Sequence[datetime], span: timedelta) -> int:
 
 
 async def table_of(endpoint: rowbus.Endpoint) -> LimitTable:
-    assert endpoint.limits_table is not None
-    return limit_table(endpoint.limits_table)
+    assert endpoint.parts.limits is not None
+    return limit_table(endpoint.parts.limits)
 
 
 # ----------------------------------------------------------------------------------------------------------- the tokens
@@ -104,7 +104,7 @@ async def test_takers_at_the_same_time_never_get_more_than_the_rate_and_the_burs
     sales = noting(endpoints.make("Sales"))
     sales.limit("20/second", burst=5)
     await sales.install()
-    assert sales.limits_table is not None
+    assert sales.parts.limits is not None
     bucket = Bucket("", 0.05, 5)
     sessions = [await endpoints.backend.database.connect() for _ in range(6)]
     table = await table_of(sales)
@@ -163,17 +163,17 @@ async def test_a_limit_that_was_changed_counts_from_now_on(endpoints: Endpoints)
 async def test_idle_keys_are_forgotten_and_others_are_not(endpoints: Endpoints) -> None:
     sales = noting(endpoints.make("Sales"), rowbus.RateLimit("1/hour"))
     await sales.install()
-    assert sales.limits_table is not None
+    assert sales.parts.limits is not None
     table = await table_of(sales)
     session = await endpoints.backend.database.connect()
     await session.run(table.begin(["idle", "busy"]))
     await endpoints.backend.execute(
-        f"update {sales.limits_table} set arrival = now() - interval '2 minutes', "
+        f"update {sales.parts.limits} set arrival = now() - interval '2 minutes', "
         "next_waited = now() - interval '2 minutes', next_fresh = now() - interval '2 minutes' where key = 'idle'"
     )
     assert await session.run(table.sweep(100)) == 1
     await session.close()
-    assert await endpoints.backend.values(f"select key from {sales.limits_table}") == ["busy"]
+    assert await endpoints.backend.values(f"select key from {sales.parts.limits}") == ["busy"]
 
 
 # ------------------------------------------------------------------------------------------------- one handler's limit
@@ -228,10 +228,10 @@ async def test_deferring_counts_no_attempt_and_keeps_the_order_of_a_key(endpoint
     await sales.start()
 
     async def deferred() -> bool:
-        return len(await endpoints.backend.delayed_rows(sales.delayed_table or "")) >= 5
+        return len(await endpoints.backend.delayed_rows(sales.parts.delayed or "")) >= 5
 
     await eventually(deferred)
-    rows = await endpoints.backend.delayed_rows(sales.delayed_table or "")
+    rows = await endpoints.backend.delayed_rows(sales.parts.delayed or "")
     assert {row.headers["Rowbus.RateLimited"] for row in rows} == {"Limits.Charge/A"}
     assert all(not name.startswith("NServiceBus.Retries") for row in rows for name in row.headers)
     await all_handled(endpoints, 10)
@@ -279,7 +279,7 @@ async def test_a_message_that_fails_has_used_its_token(endpoints: Endpoints) -> 
         return await endpoints.backend.count("error") == 1
 
     await eventually(failed)
-    (used,) = await endpoints.backend.values(f"select arrival::text from {sales.limits_table}")
+    (used,) = await endpoints.backend.values(f"select arrival::text from {sales.parts.limits}")
     await send(endpoints, [Charge("A", 1)])
     (at,) = await all_handled(endpoints, 1)
     assert at >= datetime.fromisoformat(used)
@@ -322,11 +322,11 @@ async def test_a_deferred_message_expires_when_its_time_to_be_received_is_over(e
 
     # Their turns have come, a moment after the time of the first of them was over.
     await endpoints.backend.execute(
-        f"update {first.delayed_table} set due = now(), headers = replace(headers, %s, %s)",
+        f"update {first.parts.delayed} set due = now(), headers = replace(headers, %s, %s)",
         ends[0],
         format_timestamp(datetime.now(UTC) - timedelta(seconds=1)),
     )
-    await endpoints.backend.execute(f"delete from {first.limits_table}")
+    await endpoints.backend.execute(f"delete from {first.parts.limits}")
     # One slot: of two that look at the same message one gives its token back, too late for who had none meanwhile.
     second = noting(endpoints.make("Sales", concurrency=1), rowbus.RateLimit("1/hour", by=customer, burst=2))
     await second.start()
@@ -387,7 +387,7 @@ async def test_an_endpoint_with_a_limit_receives_slower_and_leaves_messages_wher
     await some_handled(endpoints)
     waiting = {row.id for row in await endpoints.backend.rows("Sales")}
     assert waiting <= ids
-    assert not await endpoints.backend.delayed_rows(instances[0].delayed_table or "")
+    assert not await endpoints.backend.delayed_rows(instances[0].parts.delayed or "")
 
     times = await all_handled(endpoints, 15)
     assert (times[-1] - times[0]).total_seconds() >= 14 * 0.1 - 0.1

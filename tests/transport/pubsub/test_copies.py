@@ -126,6 +126,18 @@ def count(connection: psycopg.Connection, table: str) -> int:
 # --- what is sent
 
 
+async def test_tasks_that_share_a_connection_take_turns(database: str, own: psycopg.Connection) -> None:
+    """Verbs of several statements wait for their like, of another client too; the driver mixes them."""
+    async with await psycopg.AsyncConnection.connect(database) as shared:
+        await asyncio.gather(
+            *(rowbus.AsyncClient(shared).publish(EVENT) for _ in range(3)),
+            *(rowbus.AsyncClient(shared).send_many("Billing", [{}], type="Shop.Bill") for _ in range(3)),
+            shared.execute("select 1"),
+        )
+
+    assert (count(own, "Billing"), count(own, "Shipping")) == (6, 3)
+
+
 def test_each_of_many_subscribers_gets_one_copy_and_is_woken(database: str, own: psycopg.Connection) -> None:
     names = [f"Subscriber{number}" for number in range(MANY)]
     subscribe(own, *names)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import rowbus
-from rowbus.endpoint.decisions import FailureStreak
+from rowbus.endpoint.steps.throttle import Throttle
+from rowbus.settings import EndpointSettings
 from tests.conformance.endpoints import Endpoints, PlaceOrder
 from tests.conformance.transport import SimulatedError, eventually, within
+from tests.fixtures.every import every
 
 if TYPE_CHECKING:
     from rowbus.transport.receiving.receiver import Receiver
@@ -20,22 +22,28 @@ if TYPE_CHECKING:
 PAUSE = timedelta(milliseconds=100)
 
 
-def test_a_throttle_begins_with_so_many_failures_in_a_row_and_ends_with_a_success() -> None:
-    streak = FailureStreak(2)
+@every(
+    "fates, set_to",
+    [
+        ("failed failed failed succeeded succeeded", [1, 4]),
+        ("failed succeeded failed", []),  # a success in between begins the count anew
+    ],
+)
+async def test_a_throttle_begins_with_so_many_failures_in_a_row_and_ends_with_a_success(
+    fates: str, set_to: list[int]
+) -> None:
+    settings = EndpointSettings(concurrency=4, throttle_after_failures=2, throttle_delay=timedelta())
+    seen: list[int] = []
+    throttle = Throttle(settings, seen.append, ())
+    act: dict[str, Any] = {"failed": throttle.on_error(nothing), "succeeded": throttle.around(nothing)}
 
-    assert [streak.failed(), streak.failed(), streak.failed()] == [False, True, False]
-    assert streak.is_active
-    assert streak.succeeded()
-    assert not streak.is_active
+    for fate in fates.split():
+        await act[fate](None)
+    assert seen == set_to
 
 
-def test_a_success_in_between_begins_the_count_anew() -> None:
-    streak = FailureStreak(2)
-
-    assert not streak.failed()
-    assert not streak.succeeded()
-    assert not streak.failed()
-    assert not streak.is_active
+async def nothing(_given: object) -> Any:  # noqa: ANN401 - no result is looked at
+    """Handle a message, or decide about a failed one."""
 
 
 class Failing:

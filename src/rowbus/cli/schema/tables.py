@@ -16,6 +16,7 @@ import typer
 
 from rowbus.cli.options import addresses_in, load_endpoint, load_endpoints, queue_addresses
 from rowbus.cli.store import StorePlan, store_grants, store_plan, store_table
+from rowbus.platform.plug_ins import platform_queues
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.history.table import history_table
 from rowbus.transport.operations.discarded.table import discarded_address, discarded_table
@@ -114,20 +115,20 @@ def _endpoint_plan(
     body_string, notify_trigger = extras
     endpoint.database = database or endpoint.database
     named = queue_addresses(queues or (), addresses_in(endpoint.database, schema))
-    settings, store = endpoint.settings, store_plan(endpoint)
+    parts, settings, store = endpoint.parts, endpoint.settings, store_plan(endpoint)
     through = [] if store is None else [store.queue]
     return Plan(
         endpoint.addresses,
-        [*endpoint.input_addresses(), *through, *named],
-        [*endpoint.output_addresses(), *through],
+        [*parts.inputs, *through, *named],
+        [*parts.outputs, *through],
         endpoint.database,
         body_string=settings.body_string or body_string,
         notify_trigger=settings.foreign_notifications or notify_trigger,
         subscriptions=endpoint.subscription_table,
-        delayed=endpoint.delayed_table,
+        delayed=parts.delayed,
         store=store,
-        own=endpoint.own_tables,
-        platform=endpoint.platform_queues,
+        own=parts.own_tables,
+        platform=platform_queues(settings.service_platform, endpoint.addresses),
         lanes=None if endpoint.lanes is None else (endpoint.address, endpoint.lanes),
         contracts=contracts_address(endpoint.addresses) if publishes(settings, endpoint.addresses) else None,
     )

@@ -23,6 +23,7 @@ from rowbus.database.embedded.directories import (
     Account,
     make_directory,
     make_private,
+    placed,
     server_account,
     socket_directory,
 )
@@ -76,6 +77,7 @@ class Cluster:
         """Whether there is a server on this directory, started by this object or by anyone."""
         return self._pid() is not None
 
+    @placed()
     def start(self) -> None:
         """Start the server, on a new data directory if there is none, and wait until it takes connections.
 

@@ -20,7 +20,8 @@ import hashlib
 import os
 import pwd
 import stat
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
@@ -96,18 +97,24 @@ _PASSABLE = 0o711
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
+@contextmanager
+def placed() -> Generator[None]:
+    """Raise `EmbeddedServerError` for a folder or file of the server that cannot be made, read or written."""
+    try:
+        yield
+    except OSError as error:
+        raise EmbeddedServerError(f"No place for the server: {error}. {_ELSEWHERE}", log="") from error
+
+
 def make_directory(directory: Path, account: Account) -> None:
     """Make the server's folder, and those above it that are missing; leave existing ones as they are.
 
-    Raises `EmbeddedServerError` when it cannot be made, belongs to another user, or others could write into it.
+    Raises `EmbeddedServerError` when it belongs to another user, or others could write into it.
     """
-    try:
-        for folder in reversed([directory, *directory.parents]):
-            if not folder.exists():
-                _make(folder, _PASSABLE if account.is_other else _PRIVATE)
-        found = directory.stat()
-    except OSError as error:
-        raise EmbeddedServerError(f"No place for the server: {error}. {_ELSEWHERE}", log="") from error
+    for folder in reversed([directory, *directory.parents]):
+        if not folder.exists():
+            _make(folder, _PASSABLE if account.is_other else _PRIVATE)
+    found = directory.stat()
     if not stat.S_ISDIR(found.st_mode):
         raise EmbeddedServerError(f"{directory} is a file, not a folder. {_ELSEWHERE}", log="")
     if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_MAY_WRITE:

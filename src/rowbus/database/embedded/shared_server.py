@@ -22,7 +22,7 @@ from pathlib import Path
 
 from rowbus.database.embedded.binaries import ROOT_STATE, find_binaries, major_version
 from rowbus.database.embedded.cluster import Cluster
-from rowbus.database.embedded.directories import make_directory, server_account
+from rowbus.database.embedded.directories import make_directory, placed, server_account
 from rowbus.errors import EmbeddedServerError
 
 
@@ -116,6 +116,7 @@ def default_directory(binaries: Path) -> Path:
     return state / f"postgresql-{major_version(binaries)}"
 
 
+@placed()
 def join(cluster: Cluster) -> str:
     """Start a server or join the one on the same directory, and give its address.
 

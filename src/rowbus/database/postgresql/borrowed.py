@@ -10,8 +10,11 @@ Invariant: the connection stays the user's: nothing is committed, rolled back, c
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 import psycopg
 
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
 
 T = TypeVar("T")
+
+_ALONE: Final[WeakKeyDictionary[psycopg.AsyncConnection[Any], asyncio.Lock]] = WeakKeyDictionary()
 
 
 def borrow(connection: object) -> Callable[[], Session]:
@@ -56,6 +61,16 @@ def borrow_async(connection: object) -> Callable[[], Awaitable[AsyncSession]]:
         return BorrowedSession(await _async_driver(connection))
 
     return look_up
+
+
+def alone(connection: object) -> AbstractAsyncContextManager[object]:
+    """Return what the tasks that share a connection hold one after the other, for statements that belong together.
+
+    SQLAlchemy refuses such tasks itself; the driver takes turns for single statements only.
+    """
+    if not isinstance(connection, psycopg.AsyncConnection):
+        return nullcontext()
+    return _ALONE.setdefault(connection, asyncio.Lock())
 
 
 class BorrowedSession(AsyncSession):

@@ -80,7 +80,7 @@ class AsyncSession:
         `keep_plans` is for the connection's only session: a second one would give its plans the same names.
         """
         self.connection = connection
-        kind = ASYNC_CURSORS[connection.pgconn.parameter_status(ENCODING) == ASCII]
+        kind = ASYNC_CURSORS[not connection.closed and connection.pgconn.parameter_status(ENCODING) == ASCII]
         self._cursor = kind(connection, row_factory=tuple_row)
         self._cursor.format = psycopg.pq.Format.BINARY
         self._roundtrips = Roundtrips(
@@ -334,7 +334,7 @@ class Session:
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         """Use the connection as it is, in the transaction it is in; closing it remains the owner's business."""
         self.connection = connection
-        kind = CURSORS[connection.pgconn.parameter_status(ENCODING) == ASCII]
+        kind = CURSORS[not connection.closed and connection.pgconn.parameter_status(ENCODING) == ASCII]
         self._cursor = kind(connection, row_factory=tuple_row)
         self._cursor.format = psycopg.pq.Format.BINARY
 

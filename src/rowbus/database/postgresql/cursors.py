@@ -1,7 +1,8 @@
-"""Cursors that read values alike on every connection, whatever its owner has registered for them.
+"""Cursors that read and write values alike on every connection, whatever its owner has registered for them.
 
-Invariants: text is a `str`, also where the client's encoding is SQL_ASCII, in which psycopg gives bytes. A time that
-Python has not is read as the nearest that it has, by the synchronous ones, with which commands and pages look.
+Invariants: text is a `str`, also where the client's encoding is SQL_ASCII, in which psycopg gives bytes; a NULL in a
+list is one, also where the server's `array_nulls` is off. A time that Python has not is read as the nearest that it
+has, by the synchronous ones, with which commands and pages look.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
 from psycopg.adapt import AdaptersMap
+from psycopg.types.array import ListBinaryDumper
 from psycopg.types.datetime import (
     TimestampBinaryLoader,
     TimestampLoader,
@@ -89,6 +91,7 @@ _TEXTS: Final[dict[str, Sequence[Any]]] = dict.fromkeys(
 
 def _adapters(loaders: dict[str, Sequence[Any]]) -> AdaptersMap:
     adapters = AdaptersMap(psycopg.adapters)
+    adapters.register_dumper(list, ListBinaryDumper)
     for name, both in loaders.items():
         for loader in both:
             adapters.register_loader(name, loader)

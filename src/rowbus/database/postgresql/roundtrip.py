@@ -426,7 +426,7 @@ def encode(statement: Statement[object], transformer: Transformer) -> Parameters
         elif isinstance(value, bytes):
             values.append(value)
             form = Format.BINARY
-        elif (array := _array(value, is_text=name in statement.query.text_lists)) is not None:
+        elif (array := _array(value, transformer, is_text=name in statement.query.text_lists)) is not None:
             values.append(array[0])
             form = array[1]
         else:
@@ -436,10 +436,10 @@ def encode(statement: Statement[object], transformer: Transformer) -> Parameters
     return values, formats
 
 
-def _array(value: object, *, is_text: bool) -> tuple[bytes, Format] | None:
-    """Return a list of texts or of bytes, with nulls or without, in the form that is quick to write; None: another.
+def _array(value: object, transformer: Transformer, *, is_text: bool) -> tuple[bytes, Format] | None:
+    """Return a list, with nulls or without, in the form that is quick to write; None: one that only the driver writes.
 
-    `is_text` says that the statement takes a list of texts as such.
+    `is_text` says that the statement takes a list of texts as such, which it may cast: so a NULL is one in any session.
     """
     if not isinstance(value, list):
         return None
@@ -451,6 +451,9 @@ def _array(value: object, *, is_text: bool) -> tuple[bytes, Format] | None:
         return _texts(values), Format.TEXT
     if types <= _BYTES:
         return _elements(_BYTEA, values), Format.BINARY
+    if is_text:
+        dumped = transformer.dump_sequence(values, [PyFormat.TEXT] * len(values))
+        return _elements(_TEXT, [None if one is None else bytes(one) for one in dumped]), Format.BINARY
     return None
 
 

@@ -31,12 +31,12 @@ from rowbus.running.turns import onto_loop
 from rowbus.transport.recoverability.failed_message import acknowledgement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import timedelta
 
+    from rowbus.endpoint.parts import Parts
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.headers import Identity
-    from rowbus.messages.mutators import Mutator
     from rowbus.platform.reports import Reporter
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
 
@@ -100,30 +100,18 @@ def _acknowledgement_queue(
 class Audit:
     """Sends what is to be sent about a message that was processed."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        *,
-        queue: QueueAddress | None,
-        error_queue: QueueAddress,
-        time_to_be_received: timedelta | None,
-        mutators: Sequence[Mutator] = (),
-    ) -> None:
-        """Send copies to `queue` (None: no copies), and acknowledgements to the queue that a message names for them.
+    def __init__(self, parts: Parts, identity: Identity) -> None:
+        """Send copies to the endpoint's audit queue, if it has one, and acknowledgements to where a message says.
 
-        The latter is the error queue where ServiceControl asks: the endpoint's own is its operator's choice, and not
-        judged. `mutators` change the copies.
+        That is the error queue where ServiceControl asks: the endpoint's own is its operator's choice, and not judged.
         """
-        self._mutators = mutators
-        self._error_queue = error_queue
+        self._parts = parts
         self._identity = identity
-        self._queue = queue
-        self._time_to_be_received = time_to_be_received
 
     def around(self, proceed: OnMessage) -> OnMessage:
         """Return the step that processes a message and, if that succeeds, leaves word of it."""
         step = partial(self._process, proceed)
-        if self._queue is not None:
+        if self._parts.audit_queue is not None:
             return step
         return where_marked(Header.RETRY_ACKNOWLEDGEMENT_QUEUE, step, proceed)
 
@@ -135,10 +123,10 @@ class Audit:
         queue = delivery.receive_address
         if told := retry_acknowledgement(received, received_from=queue, now=ended):
             await onto_loop()
-            if told.destination != self._error_queue:
+            if told.destination != self._parts.error_queue:
                 await delivery.require(told.destination)
             delivery.send(told)
-        if self._queue is not None and DUPLICATE not in delivery.items:
+        if self._parts.audit_queue is not None and DUPLICATE not in delivery.items:
             copy = audit_copy(
                 _as_left(delivery, received),
                 delivery.body,
@@ -146,9 +134,9 @@ class Audit:
                 identity=self._identity,
                 started=started,
                 ended=ended,
-                time_to_be_received=self._time_to_be_received,
+                time_to_be_received=self._parts.settings.audit_time_to_be_received,
             )
-            delivery.send(Send(self._queue, changed_copy(copy, self._mutators)))
+            delivery.send(Send(self._parts.audit_queue, changed_copy(copy, self._parts.mutators)))
 
 
 def _as_left(delivery: Delivery, received: dict[str, str | None]) -> dict[str, str | None]:

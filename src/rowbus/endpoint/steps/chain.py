@@ -11,7 +11,6 @@ be read by those who could read the message.
 from __future__ import annotations
 
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 from rowbus.endpoint.pipeline import identify, subject_of
@@ -59,7 +58,7 @@ def with_steps(handlers: OnMessage, *steps: Around | None) -> OnMessage:
 
 def with_own_steps(pipeline: Pipeline, steps: Sequence[Step]) -> OnMessage:
     """Return what processes a message: the endpoint's own steps in the order of `use`, then its handlers."""
-    return OwnSteps(pipeline, steps).process if steps else pipeline.process
+    return partial(_take_steps, pipeline, tuple(steps)) if steps else pipeline.process
 
 
 def checked(step: Step) -> Step:
@@ -76,35 +75,28 @@ def checked(step: Step) -> Step:
     return step
 
 
-class OwnSteps:
-    """The steps that the user gave, around the handlers."""
+async def _take_steps(pipeline: Pipeline, steps: Sequence[Step], delivery: Delivery) -> None:
+    """Run the user's steps and, if they let it pass, the message's handlers; raises what one of them raises."""
+    await onto_loop()
+    identify(delivery)
+    context = StepContext(delivery, pipeline)
+    with concerning(subject_of(delivery)):
+        await _take(steps, context)
+    refuse_forgotten(context)
 
-    def __init__(self, pipeline: Pipeline, steps: Sequence[Step]) -> None:
-        """Run these steps in their order, then the pipeline's handlers."""
-        self._pipeline = pipeline
-        self._steps = tuple(steps)
 
-    async def process(self, delivery: Delivery) -> None:
-        """Run the steps and, if they let it pass, the message's handlers; raises what one of them raises."""
-        await onto_loop()
-        identify(delivery)
-        context = StepContext(delivery, self._pipeline, attrgetter("failures"))
-        with concerning(subject_of(delivery)):
-            await self._run(0, context)
-        refuse_forgotten(context)
-
-    async def _run(self, position: int, context: StepContext) -> None:
-        """Run the step at a position; its `proceed` runs the next one, the last one's the handlers."""
-        if position == len(self._steps):
-            try:
-                await context._handle()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - not for steps
-            finally:  # a step goes on, also after a failure
-                await context._delivery.ensure_finished()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its attempt
-            return
-        step = self._steps[position]
-        rest = _Rest(lambda: self._run(position + 1, context), step)
-        await step(context, rest)
-        rest.ensure_awaited()
+async def _take(steps: Sequence[Step], context: StepContext) -> None:
+    """Run the first step; its `proceed` runs the next one, the last one's the handlers."""
+    if not steps:
+        try:
+            await context._handle()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - not for steps
+        finally:  # a step goes on, also after a failure
+            await context._delivery.ensure_finished()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its attempt
+        return
+    step, *later = steps
+    rest = _Rest(lambda: _take(later, context), step)
+    await step(context, rest)
+    rest.ensure_awaited()
 
 
 class _Rest:

@@ -5,7 +5,6 @@ Invariant: a step reads the message; what it sends, appends or executes leaves w
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.delivery import Delivery
 
 
-CountFailures = Callable[["Delivery"], int]
-"""Says how often the message of a delivery has failed since it came into its queue."""
-
-
 class StepContext(AsyncMessageContext):
     """The context of a step; one context for all steps of an attempt.
 
@@ -36,12 +31,11 @@ class StepContext(AsyncMessageContext):
     A header given to a single send wins.
     """
 
-    def __init__(self, delivery: Delivery, pipeline: Pipeline, failures: CountFailures) -> None:
+    def __init__(self, delivery: Delivery, pipeline: Pipeline) -> None:
         """Stand between the steps and their delivery."""
         self.outgoing_headers = {}
         super().__init__(delivery, pipeline.sender.with_headers(self.outgoing_headers))
         self._pipeline = pipeline
-        self._failures = failures
         self._message: object = None
 
     @property
@@ -70,7 +64,7 @@ class StepContext(AsyncMessageContext):
 
         A delayed retry begins with 1 again. Counted by this process, as immediate retries are.
         """
-        return self._failures(self._delivery) + 1
+        return self._delivery.failures + 1
 
     @property
     def delayed_retries(self) -> int:

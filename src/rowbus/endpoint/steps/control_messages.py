@@ -13,13 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from rowbus.endpoint.decisions import pause_before
 from rowbus.endpoint.pipeline import where_marked
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header, is_of_a_session
 from rowbus.messages.message import OutgoingMessage
+from rowbus.running.backoff import doubling
 from rowbus.running.turns import onto_loop
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowbus.endpoint")
 
+LONGEST_PAUSE: Final = 60.0  # seconds
 PUT_BACK = "Rowbus.PutBack"
 """The header that counts how often a control message was put back."""
 
@@ -59,14 +60,19 @@ async def _put_back(delivery: Delivery, *, can_delay: bool) -> None:
     headers = {**delivery.headers, PUT_BACK: str(times + 1)}
     copy, queue = OutgoingMessage(headers, delivery.body), delivery.receive_address
     pause = pause_before(times)
-    if pause == timedelta():
+    if not pause:
         delivery.send(Send(queue, copy))
     elif can_delay:
-        delivery.send(DelayedSend(queue, copy, pause))
+        delivery.send(DelayedSend(queue, copy, timedelta(seconds=pause)))
     else:  # a slot of this endpoint waits, rather than the two instances' queue being asked without end
         await onto_loop()
-        await asyncio.sleep(pause.total_seconds())
+        await asyncio.sleep(pause)
         delivery.send(Send(queue, copy))
+
+
+def pause_before(times: int) -> float:
+    """Return the pause, in seconds, of a message that was put back so many times: 0, then 1, 2, 4 … up to a minute."""
+    return doubling(times, first=1.0, most=LONGEST_PAUSE) if times else 0.0
 
 
 def _times(text: str | None) -> int:

@@ -19,7 +19,7 @@ from rowbus.transport.recoverability.policy import Throttling
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rowbus.endpoint.decisions import FailureStreak
+    from rowbus.settings import EndpointSettings
     from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery, OnError, OnMessage
     from rowbus.transport.recoverability.policy import Observer
 
@@ -27,31 +27,30 @@ logger = logging.getLogger("rowbus.recoverability")
 
 
 class Throttle:
-    """The throttle of an endpoint, all its receivers together; without a streak to watch it never does."""
+    """The throttle of an endpoint, all its receivers together; one whose settings ask for none does nothing."""
 
     def __init__(
         self,
-        streak: FailureStreak | None,
-        *,
-        delay: float,
-        concurrency: int,
+        settings: EndpointSettings,
         set_concurrency: Callable[[int], None],
-        observers: Sequence[Observer] = (),
+        observers: Sequence[Observer],
     ) -> None:
-        """Pause `delay` seconds when throttled; `concurrency` is how many messages are processed at a time if not.
-
-        `observers` are told when throttling begins, and when it ends.
-        """
-        self._streak = streak
-        self._delay = delay
-        self._concurrency = concurrency
+        """Throttle as the settings say; `observers` are told when that begins, and when it ends."""
+        self._after = settings.throttle_after_failures
+        self._delay = settings.throttle_delay.total_seconds()
+        self._concurrency = settings.effective_concurrency
         self._set_concurrency = set_concurrency
         self._observers = observers
+        self._failures = 0  # in a row
         self._ending = asyncio.Event()
 
+    @property
+    def _is_active(self) -> bool:
+        return self._after is not None and self._failures >= self._after
+
     def around(self, proceed: OnMessage) -> OnMessage:
-        """Return the step that takes note when a message succeeds; without a streak, `proceed` itself."""
-        if self._streak is None:
+        """Return the step that takes note when a message succeeds; without a throttle, `proceed` itself."""
+        if self._after is None:
             return proceed
         ended = ending_on_loop(proceed)
 
@@ -63,7 +62,7 @@ class Throttle:
 
     def on_error(self, decide: OnError) -> OnError:
         """Return what takes note of a failure, pauses when throttled, and then does what follows from it."""
-        if self._streak is None:
+        if self._after is None:
             return decide
 
         async def noted(failed: FailedDelivery) -> ErrorResult:
@@ -75,7 +74,7 @@ class Throttle:
     def change_concurrency(self, concurrency: int) -> None:
         """Process this many messages at a time, once nothing throttles."""
         self._concurrency = concurrency
-        if self._streak is None or not self._streak.is_active:
+        if not self._is_active:
             self._set_concurrency(concurrency)
 
     def end(self) -> None:
@@ -83,9 +82,8 @@ class Throttle:
         self._ending.set()
 
     async def _failed(self) -> None:
-        if self._streak is None:
-            return
-        if self._streak.failed():
+        self._failures += 1
+        if self._failures == self._after:
             logger.warning(
                 "Message after message fails; from now on one at a time, with a pause of %g s after each failure, "
                 "until one succeeds",
@@ -93,11 +91,12 @@ class Throttle:
             )
             self._set_concurrency(1)
             tell(self._observers, Throttling(is_active=True))
-        if self._streak.is_active:
+        if self._is_active:
             await pause(self._ending, self._delay)
 
     def _succeeded(self) -> None:
-        if self._streak is not None and self._streak.succeeded():
+        was_active, self._failures = self._is_active, 0
+        if was_active:
             logger.info("A message succeeded; %s are processed at a time again", self._concurrency)
             self._set_concurrency(self._concurrency)
             tell(self._observers, Throttling(is_active=False))

@@ -19,7 +19,7 @@ from rowbus.errors import ConnectionLostError, StorageError
 from rowbus.errors.strangers import cause_of, is_a, text_of
 from rowbus.log.consumers import policy
 from rowbus.log.consumers.event_attempts import EventAttempts
-from rowbus.log.consumers.policy import ANY_EVENT, NO_EVENT, DeadLetter, Defer, Doubt, Note, RetryAfter
+from rowbus.log.consumers.policy import ANY_EVENT, NO_EVENT, DeadLetter, Doubt, Note
 from rowbus.log.consumers.table import Mark
 from rowbus.work.book import Book
 from rowbus.work.fate import DONE, Fate, Kind, is_outage_in_handler
@@ -72,21 +72,22 @@ async def read_batch(
 
 
 class ChunkWorker:
-    """Worker number `part` of `parts`: one connection, one transaction at a time."""
+    """One worker of a consumer: one connection, one transaction at a time."""
 
     def __init__(
         self,
         database: Database,
         table: ConsumerTable,
         handling: Handling,
+        place: tuple[int, int],
         *,
-        parts: int = 1,
-        part: int = 0,
-        shown: bool = True,
+        shown: bool,
     ) -> None:
-        """Say whose events and who handles them; not `shown`: no lock of a session says who it is. No I/O."""
-        self.part = part
-        self._parts = parts
+        """Say whose events and who handles them; `place` says of how many workers it is which.
+
+        Not `shown`: no lock of a session says who it is. No I/O.
+        """
+        self._place = place
         self._database = database
         self._table = table
         self._handling = handling
@@ -101,7 +102,7 @@ class ChunkWorker:
     def take(self, claim: TakenBatch, work: BatchWork) -> None:
         """Turn to a batch; one that this worker had in hand last is in doubt only if it has lost it or noted so."""
         is_own = claim.batch.id == self._batch
-        noted = policy.doubt(claim.notes, self._parts, self.part, interrupted=claim.was_open and not is_own)
+        noted = policy.doubt(claim.notes, self._place, interrupted=claim.was_open and not is_own)
         self._doubt = noted or (self._doubt if is_own else None)
         self._batch, self._work = claim.batch.id, work
 
@@ -210,12 +211,10 @@ class ChunkWorker:
     async def _note(self, upto: int, losses: int) -> None:
         """Note, and commit, what is begun, so that another process knows if this one does not survive it."""
         session = await self._open()
-        place = (self._parts, self.part)
-        note = Note(*place, upto, losses)
-        await session.run_together(
-            [self._table.note_attempt(self._work.batch.id, note, self._work.marks.get(place))]
-        )
-        self._work.marks.setdefault(place, 0)
+        batch, marks = self._work.batch.id, self._work.marks
+        note = Note(*self._place, upto, losses)
+        await session.run_together([self._table.note_attempt(batch, note, marks.get(self._place))])
+        marks.setdefault(self._place, 0)
 
     async def close(self) -> None:
         """Close the connection; what was not committed is undone."""
@@ -239,12 +238,10 @@ class ChunkWorker:
                 return DONE
         except StorageError as error:
             fate = _fate(error, is_lost=session.closed and has_begun)
-            await self._roll_back(session)
         except BaseException:
             await self._roll_back(session)
             raise
-        else:
-            await self._roll_back(session)
+        await self._roll_back(session)
         return fate
 
     async def _roll_back(self, session: ReceiveSession) -> None:
@@ -272,29 +269,19 @@ class ChunkWorker:
 
     async def _complete(self, session: ReceiveSession, verdicts: Sequence[Judged], upto: int | None) -> None:
         """Put away what failed, note how far we have come, and commit."""
-        statements = [*session.connection.own_settings, *self._put_away(verdicts), self._position(upto)]
+        put_away = self._table.put_away(self._work.batch.id, verdicts) if verdicts else ()
+        statements = [*session.connection.own_settings, *put_away, self._position(upto)]
         await session.run_together(statements)  # raises BatchError: before the commit
         await session.commit()
         self._book.clear()
         if upto is not None:
-            self._work.marks[self._parts, self.part] = upto
+            self._work.marks[self._place] = upto
 
     def _position(self, upto: int | None) -> Statement[None]:
         if upto is None:
             return self._table.finish_batch(self._work.batch.id, self._work.marks)
-        place = (self._parts, self.part)
-        return self._table.mark_batch(self._work.batch.id, Mark(*place, upto), self._work.marks.get(place))
-
-    def _put_away(self, verdicts: Sequence[Judged]) -> list[Statement[None]]:
-        statements: list[Statement[None]] = []
-        batch = self._work.batch.id
-        if retries := [(event, verdict) for event, verdict in verdicts if isinstance(verdict, RetryAfter)]:
-            statements.append(self._table.retry(batch, retries))
-        if deferred := [(event, verdict) for event, verdict in verdicts if isinstance(verdict, Defer)]:
-            statements.append(self._table.defer(batch, deferred))
-        if dead := [(event, verdict) for event, verdict in verdicts if isinstance(verdict, DeadLetter)]:
-            statements.append(self._table.dead_letter(batch, dead))
-        return statements
+        before = self._work.marks.get(self._place)
+        return self._table.mark_batch(self._work.batch.id, Mark(*self._place, upto), before)
 
 
 def _fate(error: StorageError, *, is_lost: bool) -> Fate:

@@ -14,6 +14,7 @@ import asyncio
 import logging
 import random
 from contextlib import aclosing, contextmanager, nullcontext
+from functools import partial
 from time import time
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from rowbus.errors.strangers import text_of
 from rowbus.log.causes import NO_CAUSE, read_cause
 from rowbus.log.consumers.chunk_worker import ChunkWorker, read_batch
 from rowbus.log.consumers.event_attempts import BatchWork, Waiting, resume_after
-from rowbus.log.consumers.life import Heartbeat, Life, TickerWatch
+from rowbus.log.consumers.life import BEATS, Heartbeat, Life, TickerWatch
 from rowbus.log.consumers.policy import Retries, RetryAfter
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.range import LogRange
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from rowbus.log.consumers.table import Mark, TakenBatch
     from rowbus.log.event import Batch, Event
     from rowbus.running.critical import Alarm
+    from rowbus.running.telemetry.instruments import Instruments
     from rowbus.settings import ConsumerSettings
 
 
@@ -57,7 +59,6 @@ logger = logging.getLogger("rowbus.log")
 
 DEFAULT_RETRIES = 5
 POLLS = 3  # times that an idle leader looks for a batch in the silence after which it is ended, at least
-BEATS = 4  # signs of life in the time after which a member counts as dead
 REGISTRATIONS = 3  # tries, when others register the same consumer at the same time
 
 
@@ -169,12 +170,13 @@ class Telling:
             if measured is not None:
                 measured.events.add(self._labels, len(events))
 
-        return handling._replace(call=told, judged=None if measured is None else self._judged)
+        return handling._replace(
+            call=told, judged=None if measured is None else partial(self._judged, measured)
+        )
 
-    def _judged(self, verdict: Verdict) -> None:
-        if self._measured is not None:
-            kind = "retry" if isinstance(verdict, RetryAfter) else "dead letter"
-            self._measured.events_failed.add((*self._labels, kind))
+    def _judged(self, measured: Instruments, verdict: Verdict) -> None:
+        kind = "retry" if isinstance(verdict, RetryAfter) else "dead letter"
+        measured.events_failed.add((*self._labels, kind))
 
 
 class LogConsumer(ElectedService["ReadSession"]):
@@ -202,7 +204,7 @@ class LogConsumer(ElectedService["ReadSession"]):
         self._telling = Telling(table)
         told = self._telling.around(handling)
         self._workers = [
-            ChunkWorker(database, table, told, parts=settings.workers, part=part, shown=settings.stand_by)
+            ChunkWorker(database, table, told, (settings.workers, part), shown=settings.stand_by)
             for part in range(settings.workers)
         ]
         self._hold = Hold(
@@ -264,7 +266,8 @@ class LogConsumer(ElectedService["ReadSession"]):
             if claim is None:
                 self._outages.succeeded()
                 await tickers.look(session)
-                await pause_unless_notified(session, self._stopping, self._delay())
+                delay = jittered(self._settings.poll_delay.total_seconds(), random.random)
+                await pause_unless_notified(session, self._stopping, delay)
             else:
                 await self._work_off(session, claim)
 
@@ -283,9 +286,6 @@ class LogConsumer(ElectedService["ReadSession"]):
         if settings.silence_timeout is None or not settings.stand_by:
             return None
         return max(settings.silence_timeout, POLLS * settings.poll_delay).total_seconds()
-
-    def _delay(self) -> float:
-        return jittered(self._settings.poll_delay.total_seconds(), random.random)
 
     # --- one batch
 

@@ -1,7 +1,7 @@
 """The handlers of a log's events, and the contexts that they are given.
 
-Invariants: what a handler does through its context commits with the position of its consumer, or not at all; what is
-not sent at once commits with the position of the consumer, or not at all.
+Invariant: what a handler does through its context, but for what it sends at once, commits with the position of its
+consumer, or not at all.
 """
 
 from __future__ import annotations
@@ -61,8 +61,10 @@ SUBSCRIPTIONS = "SubscriptionRouting"
 class ConsumerSender:
     """Makes the messages of one consumer's handlers, and sends those that leave at once; one for all their calls."""
 
-    def __init__(self, pool: SessionPool) -> None:
+    def __init__(self, log: str, consumer: str, pool: SessionPool) -> None:
         """Send at once through sessions of this pool. No I/O."""
+        self.log = log
+        self.consumer = consumer
         self.composer = Composer(PostgresAddresses(DEFAULT_SCHEMA), Origin(identity_of()))
         self.inserts = Inserts(self.composer.address(SUBSCRIPTIONS))
         self._pool = pool
@@ -85,12 +87,12 @@ HandlerFunction = Callable[..., Any]
 class EventContext(HandlerVerbs):
     """The facts of the batch in hand, and verdicts on single events; common to both kinds of context."""
 
-    def __init__(self, attempt: EventAttempt, log: str, consumer: str, sender: ConsumerSender) -> None:
+    def __init__(self, attempt: EventAttempt, sender: ConsumerSender) -> None:
         """Stand between a handler and its transaction."""
         self._attempt = attempt
         self._sender = sender
-        self.log = log
-        self.consumer = consumer
+        self.log = sender.log
+        self.consumer = sender.consumer
 
     @property
     def batch(self) -> Batch:
@@ -145,9 +147,9 @@ class LogContext(EventContext, AsyncSendVerbs):
     It sends and publishes as a `Context` does; what it sends leaves with the transaction of `connection`.
     """
 
-    def __init__(self, attempt: EventAttempt, log: str, consumer: str, sender: ConsumerSender) -> None:
+    def __init__(self, attempt: EventAttempt, sender: ConsumerSender) -> None:
         """Stand between a handler and its transaction."""
-        super().__init__(attempt, log, consumer, sender)
+        super().__init__(attempt, sender)
         self._calls = []
 
     @property
@@ -167,15 +169,10 @@ class SyncLogContext(EventContext, SendVerbs):
     """The context of a `def` handler of events, which runs in a thread; see `LogContext`."""
 
     def __init__(
-        self,
-        attempt: EventAttempt,
-        log: str,
-        consumer: str,
-        sender: ConsumerSender,
-        loop: asyncio.AbstractEventLoop,
+        self, attempt: EventAttempt, sender: ConsumerSender, loop: asyncio.AbstractEventLoop
     ) -> None:
         """Stand between a handler in a thread and its transaction."""
-        super().__init__(attempt, log, consumer, sender)
+        super().__init__(attempt, sender)
         self._loop = loop
 
     @property
@@ -202,22 +199,17 @@ class Consumer(NamedTuple):
     def build(self, database: Database, alarm: Alarm) -> tuple[LogConsumer | LogLanes, Caller]:
         """Return what consumes, and what calls the function; to be started and closed together."""
         at_once = self.settings.workers if self.lanes is None else len(self.lanes.names)
-        caller = Caller(self, ConsumerSender(database.pool(at_once)))
+        caller = Caller(self, ConsumerSender(self.log, self.name, database.pool(at_once)))
         handling = Handling(
             caller.call, one_by_one=not self.batch, keys=self.keys, keep_tasks=self.settings.keep_tasks
         )
         if self.lanes is not None:
-            return self._build_lanes(self.lanes, database, handling, alarm), caller
+            lanes = LogLanes(
+                database, (self.log, self.name), self.lanes, self.settings, handling=handling, alarm=alarm
+            )
+            return lanes, caller
         table = ConsumerTable(self.log, self.name, self.subconsumer)
         return LogConsumer(database, table, self.settings, handling, alarm), caller
-
-    def _build_lanes(self, lanes: Lanes, database: Database, handling: Handling, alarm: Alarm) -> LogLanes:
-        def make(table: ConsumerTable, lane: int) -> LogConsumer:
-            own = handling._replace(keys=self.keys.of_lane(lane, len(lanes.names)))
-            return LogConsumer(database, table, self.settings, own, alarm)
-
-        consumer, from_oldest = (self.log, self.name), self.settings.from_oldest
-        return LogLanes(database, consumer, lanes, make, alarm, from_oldest=from_oldest)
 
 
 def check_lanes(
@@ -244,7 +236,6 @@ class Caller:
     def __init__(self, consumer: Consumer, sender: ConsumerSender) -> None:
         """Find out what the function takes. Raises ConfigurationError for one that cannot be a handler."""
         self._consumer = consumer
-        self._names = consumer.log, consumer.name
         self._sender = sender
         self._takes_context = takes_context(consumer.function)
         self._is_async = inspect.iscoroutinefunction(consumer.function)
@@ -254,12 +245,14 @@ class Caller:
     async def call(self, events: Sequence[Event], attempt: EventAttempt) -> None:
         """Call the handler with the events, or with the only one; raises what it raises."""
         given: object = list(events) if self._consumer.batch else events[0]
-        with concerning(EventsSubject(*self._names, attempt.batch, events, self._name)):
+        with concerning(
+            EventsSubject(self._consumer.log, self._consumer.name, attempt.batch, events, self._name)
+        ):
             await (self._call if self._is_async else self._call_in_thread)(given, attempt)
 
     async def _call(self, given: object, attempt: EventAttempt) -> None:
         function = self._consumer.function
-        context = LogContext(attempt, *self._names, self._sender) if self._takes_context else None
+        context = LogContext(attempt, self._sender) if self._takes_context else None
         returned = await (function(given) if context is None else function(given, context))
         if returned is not None:
             refuse_unbegun(function, returned)
@@ -280,7 +273,7 @@ class Caller:
         call = partial(self._consumer.function, given)
         if self._takes_context:
             loop = asyncio.get_running_loop()
-            call = partial(call, SyncLogContext(attempt, *self._names, self._sender, loop))
+            call = partial(call, SyncLogContext(attempt, self._sender, loop))
         returned = await self._threads.run(partial(copy_context().run, call), attempt)
         refuse_unbegun(self._consumer.function, returned)
 

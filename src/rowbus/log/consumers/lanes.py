@@ -9,6 +9,7 @@ Invariant: all lanes of a consumer are registered together, before the first of 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rowbus.database.postgresql.locks import lock_holders
@@ -22,14 +23,16 @@ from rowbus.transport.lanes.lane_table import LaneTable, lock_of
 from rowbus.transport.lanes.rule import MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rowbus.database.locks import LockHolder
     from rowbus.database.postgresql.database import Database
     from rowbus.database.sessions import Session
     from rowbus.database.statements import Statement
+    from rowbus.log.consumers.event_attempts import Handling
     from rowbus.log.diagnosis import ConsumerWithLanes
     from rowbus.running.critical import Alarm
+    from rowbus.settings import ConsumerSettings
     from rowbus.transport.lanes.rule import Lanes
 
 NO_PROCESS: Final = 0
@@ -127,12 +130,12 @@ class LogLanes(HeldLanes[LogConsumer]):
         database: Database,
         consumer: tuple[str, str],
         lanes: Lanes,
-        make_consumer: Callable[[ConsumerTable, int], LogConsumer],
-        alarm: Alarm,
+        settings: ConsumerSettings,
         *,
-        from_oldest: bool,
+        handling: Handling,
+        alarm: Alarm,
     ) -> None:
-        """Serve lanes of a consumer, by its log and name, with consumers that are made for them. No I/O."""
+        """Serve lanes of a consumer, by its log and name. No I/O."""
         log, name = consumer
         own = _address(log, name)
         super().__init__(database, own, lanes.addresses(own), alarm)
@@ -141,8 +144,9 @@ class LogLanes(HeldLanes[LogConsumer]):
             LaneTableOfLog(log, name, siblings, lane, self._table.take(address, self._process))
             for lane, address in enumerate(self._lanes)
         ]
-        self._make_consumer = make_consumer
-        self._from_oldest = from_oldest
+        self._from_oldest = settings.from_oldest
+        self._handling = handling
+        self._make = partial(LogConsumer, database, settings=settings, alarm=alarm)
 
     async def prepare(self) -> None:
         """Register the lanes if they are not yet, and begin to watch; raises as `register`."""
@@ -151,6 +155,7 @@ class LogLanes(HeldLanes[LogConsumer]):
 
     async def begin(self, lane: int) -> LogConsumer:
         """Consume a lane as soon as no other session has it."""
-        consumer = self._make_consumer(self._tables[lane], lane)
+        keys = self._handling.keys.of_lane(lane, len(self._tables))
+        consumer = self._make(table=self._tables[lane], handling=self._handling._replace(keys=keys))
         await consumer.start()
         return consumer

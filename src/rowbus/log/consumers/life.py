@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.log")
 
 BEATS: Final = 4
-"""Signs of life in the silence after which a session is ended."""
+"""Signs of life in the silence after which a session is ended, or a member counts as dead."""
 
 ANSWER: Final = 5.0
 """Seconds in which a session that lives answers."""

@@ -75,13 +75,8 @@ def judge(error: BaseException, retried: int, retries: Retries, random: Callable
     """
     if is_a(error, Unrecoverable) or retried >= retries.most:
         return DeadLetter(describe(error))
-    return RetryAfter(retry_delay(retried, retries, random))
-
-
-def retry_delay(retried: int, retries: Retries, random: Callable[[], float]) -> int:
-    """Return the seconds to wait before an event that has been retried so many times is tried again."""
     delay = doubling(retried + 1, first=retries.first_delay, most=retries.longest_delay)
-    return math.ceil(round(jittered(delay, random), 6))  # 12.000000000000002 is 12
+    return RetryAfter(math.ceil(round(jittered(delay, random), 6)))  # 12.000000000000002 is 12
 
 
 def describe(error: BaseException) -> str:
@@ -129,13 +124,13 @@ class Suspicion(NamedTuple):
     """The deed of the handler of the last of these on its connection, where that is known."""
 
 
-def doubt(notes: Sequence[Note], parts: int, part: int, *, interrupted: bool) -> Doubt | None:
+def doubt(notes: Sequence[Note], place: tuple[int, int], *, interrupted: bool) -> Doubt | None:
     """Say what is to be doubted in a batch that was taken: nothing, unless another process or session had it before.
 
     Notes of another division into parts say only that something was lost.
     """
     for note in notes:
-        if (note.parts, note.part) == (parts, part):
+        if (note.parts, note.part) == place:
             return Doubt(note.upto, note.losses + 1)
     if notes:
         return Doubt(ANY_EVENT, 1)

@@ -14,20 +14,27 @@ from rowbus.database.locks import consumer_lock, members_lock, workers_lock
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.errors import BatchError, ConfigurationError, ConsumerNotFoundError, LogNotFoundError
-from rowbus.log.consumers.policy import Note
+from rowbus.log.consumers.policy import DeadLetter, Defer, Note, RetryAfter
 from rowbus.log.event import Batch, DeadEvent, Event
 from rowbus.log.queries import FOLDER, log_query
 from rowbus.messages.address import refuse_nul
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from rowbus.database.locks import LockHolder
     from rowbus.database.statements import Decode, Rows, Steps, T
-    from rowbus.log.consumers.policy import DeadLetter, Defer, RetryAfter
+    from rowbus.log.consumers.policy import Verdict
     from rowbus.settings import ConsumerSettings
 
+
+_AWAY: Final = (
+    (RetryAfter, "retries/retry", "Could not retry events for", "seconds"),
+    (Defer, "retries/defer", "Could not defer events for", "seconds"),
+    (DeadLetter, "retries/dead_letter", "Could not put events aside for", "reasons"),
+)
+"""Of each verdict its statement, and what that calls the verdict's value."""
 
 NOT_YET: Final = "; it is registered when it first starts, and `rowbus log consumers` lists those there are."
 
@@ -82,7 +89,6 @@ class ConsumerTable:
         self._open_batch = self._load("batches/open_batch", "Could not read a batch for")
         self._hold_batch = self._load("batches/hold_batch", "Could not look for a batch of")
         self._mark_batch = self._load("batches/mark_batch", "Could not note the position of")
-        self._alive = self._load("consumers/alive", "Could not give a sign of life for", prepare=False)
 
     def _load(self, operation: str, failing: str, *, prepare: bool = True) -> Query:
         return log_query(operation, f"{failing} {self.name}", log=self.log, prepare=prepare)
@@ -168,7 +174,7 @@ class ConsumerTable:
 
     def alive(self) -> Statement[bool]:
         """Give a sign of life of the process that leads; true when its session lives."""
-        return Statement(self._alive, {}, scalar)
+        return self._once("consumers/alive", "Could not give a sign of life for", scalar)
 
     def limit_silence(self, seconds: float) -> Statement[None]:
         """Have the server end the session when it has been silent for so long."""
@@ -289,36 +295,17 @@ class ConsumerTable:
 
     # --- what failed
 
-    def retry(self, batch: int, verdicts: Sequence[tuple[Event, RetryAfter]]) -> Statement[None]:
-        """Have events delivered again, their retries counted."""
-        seconds = [verdict.seconds for _, verdict in verdicts]
-        return self._judge("retries/retry", "Could not retry events for", batch, verdicts, seconds=seconds)
+    def put_away(self, batch: int, verdicts: Sequence[tuple[Event, Verdict]]) -> Iterator[Statement[None]]:
+        """Have events delivered again, or put them aside as dead letters.
 
-    def defer(self, batch: int, verdicts: Sequence[tuple[Event, Defer]]) -> Statement[None]:
-        """Have events delivered again, no retry counted, in this order and after those being retried."""
-        seconds = [verdict.seconds for _, verdict in verdicts]
-        txids = [event.txid for event, _ in verdicts]
-        return self._judge(
-            "retries/defer", "Could not defer events for", batch, verdicts, seconds=seconds, txids=txids
-        )
-
-    def dead_letter(self, batch: int, verdicts: Sequence[tuple[Event, DeadLetter]]) -> Statement[None]:
-        """Put events aside as dead letters."""
-        reasons = [verdict.reason for _, verdict in verdicts]
-        return self._judge(
-            "retries/dead_letter", "Could not put events aside for", batch, verdicts, reasons=reasons
-        )
-
-    def _judge(
-        self,
-        operation: str,
-        failing: str,
-        batch: int,
-        verdicts: Sequence[tuple[Event, object]],
-        **parameters: object,
-    ) -> Statement[None]:
-        ids = [event.id for event, _ in verdicts]
-        return self._once(operation, failing, no_rows, batch=batch, events=ids, **parameters)
+        Those retried have a retry counted; those deferred none, and come in this order, after those being retried.
+        """
+        for kind, operation, failing, column in _AWAY:
+            meant = [(event, *verdict) for event, verdict in verdicts if type(verdict) is kind]
+            if meant:
+                given = {column: [value for _, value in meant], "txids": [event.txid for event, _ in meant]}
+                ids = [event.id for event, _ in meant]
+                yield self._once(operation, failing, no_rows, batch=batch, events=ids, **given)
 
     def waiting_retries(self) -> Statement[list[tuple[int, Event]]]:
         """List what waits to be delivered again: the seconds until it is due (0 or less: overdue), and the event."""

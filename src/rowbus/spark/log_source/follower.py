@@ -84,8 +84,10 @@ class Admission:
         full = {each.state.log for each in candidates if each.is_behind and not self._is_empty(each)}
         if not full and not any(map(self._blocks_rotation, candidates)):
             return None
-        backlogs = {each.state.log: self.backlog(each) for each in candidates if each.state.log in full}
-        budgets = split_budget(events, backlogs) if events is not None else {}
+        budgets: Mapping[str, int] = {}
+        if events is not None:
+            backlogs = {each.state.log: self.backlog(each) for each in candidates if each.state.log in full}
+            budgets = split_budget(events, backlogs)
         return {
             each.state.log: self._end(each, budgets.get(each.state.log))
             if each.state.log in full

@@ -338,7 +338,7 @@ class FollowedTable:
         return pa.table(columns, names=self._source.key)
 
     def _write(self, net: NetChanges, written: Iterable[pa.RecordBatch], batch: AppTransaction) -> None:
-        if net.are_none:
+        if not (net.truncated or net.columns):
             return
         if net.truncated or net.keys is None:
             self.stored.write(written, batch, emptied=net.truncated)

@@ -70,11 +70,6 @@ class NetChanges(NamedTuple):
     keys: pa.Table | None
     """The keys of all changed rows, each once; None where rows have none."""
 
-    @property
-    def are_none(self) -> bool:
-        """Whether there is nothing to do."""
-        return not (self.truncated or self.columns)
-
 
 class LoadedChange(NamedTuple):
     """A change, its row read."""

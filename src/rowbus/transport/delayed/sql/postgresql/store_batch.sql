@@ -14,7 +14,10 @@ with message as (
         given.position
     from
         unnest(
-            :'headers'::text[], :'bodies'::bytea[], :'delays'::double precision[], :'ats'::timestamptz[]
+            :'headers'::text[],
+            :'bodies'::bytea[],
+            :'delays'::text[]::double precision[],
+            :'ats'::text[]::timestamptz[]
         ) with ordinality as given (headers, body, delay, at, position)
 ),
 

@@ -10,7 +10,10 @@ with sent as (
         message.body
     from
         unnest(
-            :'ids'::uuid[], :'times_to_be_received'::interval[], :'headers'::text[], :'bodies'::bytea[]
+            :'ids'::uuid[],
+            :'times_to_be_received'::text[]::interval[],
+            :'headers'::text[],
+            :'bodies'::bytea[]
         )
         with ordinality as message (id, time_to_be_received, headers, body, position)
     order by message.position

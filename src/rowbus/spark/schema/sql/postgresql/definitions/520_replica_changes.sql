@@ -15,7 +15,7 @@ create or replace function rowbus_spark.apply_changes(
 returns bigint
 language plpgsql
 set datestyle = 'ISO' set extra_float_digits = 1 set intervalstyle = 'postgres'
-set bytea_output = 'hex' set lc_monetary = 'C'
+set bytea_output = 'hex' set lc_monetary = 'C' set array_nulls = on set xmloption = content
 as $$
 declare
     v_applied pg_catalog.record;
