@@ -362,9 +362,7 @@ class Endpoint(Serving, Sending, Provision):
 
     async def _begin(self) -> RunningEndpoint:
         database = await self._locate()
-        running = RunningEndpoint(
-            self.parts, database
-        )  # which refuses what cannot be, before anybody connects
+        running = RunningEndpoint(self.parts, database)  # refuses what cannot be, before it connects
         if not await self._is_notified(database):
             settings = replace(self.settings, notifications=False)
             running = RunningEndpoint(self.parts._replace(settings=settings), database)

@@ -109,7 +109,7 @@ def placed() -> Generator[None]:
 def make_directory(directory: Path, account: Account) -> None:
     """Make the server's folder, and those above it that are missing; leave existing ones as they are.
 
-    Raises `EmbeddedServerError` when it belongs to another user, or others could write into it.
+    Raises `EmbeddedServerError` when it belongs to another user, or others could write into it, and OSError.
     """
     for folder in reversed([directory, *directory.parents]):
         if not folder.exists():
