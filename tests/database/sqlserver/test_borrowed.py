@@ -38,7 +38,7 @@ class OfPyodbc(RecordingConnection):
         return {6: self.driver, 16: "Shop"}[what]
 
 
-class Unreferenced:
+class SlottedConnection:
     """A connection that allows no weak references, as those of pymssql and pyodbc."""
 
     __module__ = "pymssql._pymssql"
@@ -193,7 +193,7 @@ def test_the_catalog_is_the_drivers_to_tell_and_else_asked_for() -> None:
 def test_a_client_publishes_through_a_connection_that_allows_no_weak_references() -> None:
     wire = RecordingConnection()
     wire.answer("db_name", ("Shop",))
-    rowbus.Client(Unreferenced(wire)).publish({}, type="Shop.OrderPlaced")
+    rowbus.Client(SlottedConnection(wire)).publish({}, type="Shop.OrderPlaced")
     assert any("SubscriptionRouting" in text for text in wire.texts)
 
 

@@ -1,4 +1,4 @@
-"""Cursors that read and write values alike on every connection, whatever its owner has registered for them.
+"""Cursors that read and write values alike on every connection: what its owner has registered for it changes nothing.
 
 Invariants: text is a `str`, also where the client's encoding is SQL_ASCII, in which psycopg gives bytes; a NULL in a
 list is one, also where the server's `array_nulls` is off. A time that Python has not is read as the nearest that it

@@ -322,7 +322,7 @@ class Batches:
         return self.interruption.begin(cursor)
 
     def _size(self, cursor: Any, parameters: Sequence[object]) -> None:  # noqa: ANN401 - not all have the verb
-        """Say what the parameters are sent as, where the driver is Microsoft's.
+        """Give Microsoft's drivers the types and sizes of the parameters; leave them to the others.
 
         FreeTDS below pyodbc takes a size of 0 at its word and sends empty bytes; pymssql writes values into the text.
         """

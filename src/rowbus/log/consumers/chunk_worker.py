@@ -83,7 +83,7 @@ class ChunkWorker:
         *,
         shown: bool,
     ) -> None:
-        """Say whose events and who handles them; `place` says of how many workers it is which.
+        """Handle the events of a consumer; `place` is the number of its workers, and this one's own among them.
 
         Not `shown`: no lock of a session says who it is. No I/O.
         """

@@ -1,5 +1,5 @@
--- Take a replica for this transaction, so that only one process fills it; make it if it is missing. Values are read as exact
--- captures write them from here on, whatever the settings of the database and the role.
+-- Take a replica for this transaction, so that only one process fills it; make it if it is missing. From here on
+-- PostgreSQL reads values as exact captures write them: settings of the database and the role change nothing.
 -- Waits for other transactions that lock it. Returns its last batch, null when there was none, and settings.
 insert into rowbus_spark.replica as r (replica)
 values (:'replica'::text)
